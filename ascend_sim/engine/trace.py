@@ -1,0 +1,217 @@
+"""Traces: what every core of one kernel launch issues, in program order, with loops kept as loops.
+
+A `Program` is one core's instruction stream in columns (so that the native engine can read it in place), a
+`Block` the programs that run together under one block index (one on coupled cores and on pure AIC or AIV
+kernels; AIC, AIV0, AIV1 on MIX), a `KernelTrace` a launch. Nothing here depends on clocks, rates or
+latencies: a trace is valid for every chip with the same instruction set and tiling inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.isa.instr import MoveWork, Op, Pipe, Work, channel
+
+MAX_PERIOD = 4  # iterations a software pipeline may need before its code repeats (ping-pong buffers: 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Instruction stream of one core: parallel columns ``op``, ``pipe``, ``arg`` and the table ``works``.
+
+    ``line`` holds, per instruction, an index into ``places`` (source file, line) or -1.
+    """
+
+    op: NDArray[np.uint8]
+    pipe: NDArray[np.uint8]
+    arg: NDArray[np.int32]
+    works: tuple[Work, ...]
+    line: NDArray[np.int32] | None = None
+    places: tuple[tuple[str, int], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """How often each entry of ``works`` is executed, loops multiplied out."""
+        times = np.zeros(len(self.works), np.int64)
+        weight, stack = 1, []
+        op, arg = self.op.tolist(), self.arg.tolist()
+        for code, value in zip(op, arg, strict=True):
+            if code == Op.EXEC:
+                times[value] += weight
+            elif code == Op.LOOP:
+                stack.append(value)
+                weight *= value
+            elif code == Op.END:
+                weight //= stack.pop()
+        return times
+
+    @cached_property
+    def gm_bytes(self) -> dict[tuple[int, bool], int]:
+        """Bytes moved per (kernel argument, is_write)."""
+        total: dict[tuple[int, bool], int] = {}
+        for work, n in zip(self.works, self.counts.tolist(), strict=True):
+            if isinstance(work, MoveWork) and work.gm >= 0:
+                key = (work.gm, work.path.endswith("_GM"))
+                total[key] = total.get(key, 0) + work.bursts * work.burst_bytes * n
+        return total
+
+    @cached_property
+    def executed(self) -> int:
+        """Instructions executed, loops multiplied out (sync instructions included)."""
+        total, weight, stack = 0, 1, []
+        for code, value in zip(self.op.tolist(), self.arg.tolist(), strict=True):
+            if code == Op.LOOP:
+                stack.append(value)
+                weight *= value
+            elif code == Op.END:
+                weight //= stack.pop()
+            else:
+                total += weight
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Programs that run side by side for one block index. ``kinds`` is parallel to ``programs``:
+    ``"AICORE"`` (coupled), ``"AIC"`` or ``"AIV"``."""
+
+    programs: tuple[Program, ...]
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GmArg:
+    """A kernel argument in global memory: name, size and role (``in``, ``out``, ``inout``, ``workspace``)."""
+
+    name: str
+    nbytes: int
+    role: str
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTrace:
+    """One launch. ``kind`` is ``AICORE``, ``AIC``, ``AIV`` or ``MIX``; ``block_of[i]`` is the index into
+    ``blocks`` of what block i runs (blocks that issue the same instructions share an entry)."""
+
+    name: str
+    kind: str
+    blocks: tuple[Block, ...]
+    block_of: tuple[int, ...]
+    args: tuple[GmArg, ...]
+    value_dependent: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def block_dim(self) -> int:
+        return len(self.block_of)
+
+    @cached_property
+    def gm_bytes(self) -> dict[tuple[int, bool], int]:
+        """Bytes moved by the whole launch per (argument, is_write)."""
+        times = np.bincount(np.asarray(self.block_of), minlength=len(self.blocks)).tolist()
+        total: dict[tuple[int, bool], int] = {}
+        for block, n in zip(self.blocks, times, strict=True):
+            for program in block.programs:
+                for key, nbytes in program.gm_bytes.items():
+                    total[key] = total.get(key, 0) + nbytes * n
+        return total
+
+
+class TraceBuilder:
+    """Collects one core's instructions; equal iterations of a loop are folded while they are issued."""
+
+    def __init__(self) -> None:
+        self.code: list[tuple[int, int, int, int]] = []  # op, pipe, arg, place
+        self._works: dict[Work, int] = {}
+        self._places: dict[tuple[str, int], int] = {}
+
+    def execute(self, pipe: int, work: Work, place: tuple[str, int] | None = None) -> None:
+        index = self._works.setdefault(work, len(self._works))
+        self.code.append((0, pipe, index, self._place(place)))
+
+    def set_flag(self, src: Pipe, dst: Pipe, flag_id: int, place: tuple[str, int] | None = None) -> None:
+        self.code.append((Op.SET, src, channel(src, dst, flag_id), self._place(place)))
+
+    def wait_flag(self, src: Pipe, dst: Pipe, flag_id: int, place: tuple[str, int] | None = None) -> None:
+        self.code.append((Op.WAIT, dst, channel(src, dst, flag_id), self._place(place)))
+
+    def barrier(self, pipe: Pipe, place: tuple[str, int] | None = None) -> None:
+        self.code.append((Op.BARRIER, pipe, 0, self._place(place)))
+
+    def cross_set(self, flag_id: int, mode: int, pipe: Pipe, place: tuple[str, int] | None = None) -> None:
+        self.code.append((Op.CROSS_SET, pipe, flag_id * 4 + mode, self._place(place)))
+
+    def cross_wait(self, flag_id: int, pipe: Pipe, place: tuple[str, int] | None = None) -> None:
+        self.code.append((Op.CROSS_WAIT, pipe, flag_id, self._place(place)))
+
+    def steady(self, indices: Sequence[int], tail: int = 2) -> Iterator[int]:
+        """Yield the indices of a loop whose middle iterations repeat with a period of at most ``MAX_PERIOD``,
+        and skip whole periods once two in a row issued the same code.
+
+        The last ``tail`` iterations are always really run, so look-ahead conditions (``if i + 1 < n``) near the
+        end are honoured. The caller promises that iterations between a repeating pair and the tail are alike;
+        Python state carried from one iteration to the next must be a function of the index modulo the period.
+        """
+        n, i = len(indices), 0
+        marks = [len(self.code)]
+        while i < n:
+            yield indices[i]
+            marks.append(len(self.code))
+            i += 1
+            period = self._period(marks)
+            if not period:
+                continue
+            skip = (n - i - tail) // period
+            if skip > 0:
+                self._fold(marks[-1 - period], skip + 1)
+                i += skip * period
+                marks = [len(self.code)]
+
+    def _period(self, marks: list[int]) -> int:
+        code = self.code
+        for p in range(1, min(MAX_PERIOD, (len(marks) - 1) // 2) + 1):
+            end, middle, begin = marks[-1], marks[-1 - p], marks[-1 - 2 * p]
+            if end - middle == middle - begin and end > middle and _same(code, begin, middle, end):
+                return p
+        return 0
+
+    def _fold(self, begin: int, times: int) -> None:
+        self.code.insert(begin, (Op.LOOP, 0, times, -1))
+        self.code.append((Op.END, 0, times, -1))
+
+    def _place(self, place: tuple[str, int] | None) -> int:
+        return -1 if place is None else self._places.setdefault(place, len(self._places))
+
+    def build(self) -> Program:
+        columns = np.array(self.code, np.int32).reshape(-1, 4)
+        return Program(
+            op=columns[:, 0].astype(np.uint8),
+            pipe=columns[:, 1].astype(np.uint8),
+            arg=_link_loops(columns[:, 0], np.ascontiguousarray(columns[:, 2])),
+            works=tuple(self._works),
+            line=np.ascontiguousarray(columns[:, 3]) if self._places else None,
+            places=tuple(self._places),
+        )
+
+
+def _same(code: list[tuple[int, int, int, int]], begin: int, middle: int, end: int) -> bool:
+    return code[begin:middle] == code[middle:end]
+
+
+def _link_loops(op: NDArray[np.int32], arg: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Point each END at its LOOP (positions are only known once nothing is inserted any more)."""
+    stack: list[int] = []
+    for position in np.flatnonzero(op >= Op.LOOP).tolist():
+        if op[position] == Op.LOOP:
+            stack.append(position)
+        else:
+            arg[position] = stack.pop()
+    return arg

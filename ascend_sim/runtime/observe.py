@@ -1,0 +1,59 @@
+"""The one event record of the product: everything any profile, trace or report shows was an `Event` here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Event:
+    """A span on the simulated clock.
+
+    ``kind`` is ``kernel``, ``memcpy``, ``memset``, ``event``, ``callback``, ``model``, ``api`` (host call),
+    ``host`` (host work), ``aicpu`` or ``collective``. Times are integer picoseconds since the process's
+    simulated epoch. ``host`` events have ``stream`` -1. ``args`` holds what the kind needs: for kernels
+    ``op_type``, ``call`` (`ascend_sim.ops.schema.OpCall`), ``timing`` (`ascend_sim.engine.result.KernelTiming`,
+    or None when ``estimated``), ``estimated`` (bool), ``model_id``, ``task_type``; for copies ``nbytes``,
+    ``direction``; ``queued`` (ps when the host enqueued it); for API calls ``module`` and ``ret``.
+    """
+
+    kind: str
+    name: str
+    device: int
+    stream: int
+    task: int
+    start: int
+    end: int
+    thread: int = 0
+    args: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def duration(self) -> int:
+        return self.end - self.start
+
+
+Observer = Callable[[Event], None]
+
+
+class Observers:
+    """Fan-out of events to whoever listens; nothing is built when nobody does (`active` is False)."""
+
+    def __init__(self) -> None:
+        self._observers: list[Observer] = []
+
+    @property
+    def active(self) -> bool:
+        return bool(self._observers)
+
+    def add(self, observer: Observer) -> Observer:
+        self._observers.append(observer)
+        return observer
+
+    def remove(self, observer: Observer) -> None:
+        self._observers.remove(observer)
+
+    def emit(self, event: Event) -> None:
+        for observer in self._observers:
+            observer(event)
