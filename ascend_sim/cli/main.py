@@ -1,0 +1,40 @@
+"""The ``ascend-sim`` command: a registry of subcommands, each in a module of its own."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from ascend_sim import __version__
+from ascend_sim.cli.errors import CommandError
+
+# Each module has ``add_parser(subparsers)``, which sets ``func`` to a callable (args) -> exit code.
+COMMANDS = ("run", "op", "model", "configs")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ascend-sim",
+        description="Run Ascend programs on simulated NPUs and see where the time goes.",
+        epilog="example: ascend-sim run --soc Ascend310P3 --profile out app.py",
+    )
+    parser.add_argument("--version", action="version", version=f"ascend-sim {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        importlib.import_module(f"ascend_sim.cli.{name}").add_parser(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    try:
+        return int(args.func(args))
+    except CommandError as error:
+        print(f"ascend-sim {args.command}: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

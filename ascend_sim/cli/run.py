@@ -1,0 +1,93 @@
+"""``ascend-sim run``: run any Python program on the simulated device, with a profile if wanted."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from ascend_sim import soc
+from ascend_sim.cli.errors import CommandError
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "run",
+        help="run a program on a simulated chip",
+        epilog="example: ascend-sim run --soc Ascend310P3 --profile out app.py model.om cat.jpg",
+    )
+    parser.add_argument("--soc", help="chip name or config path (default: ASCEND_SIM_SOC, else Ascend910B2)")
+    parser.add_argument("--profile", type=Path, metavar="DIR", help="write op table, op_summary CSV and timeline here")
+    parser.add_argument("--quiet", action="store_true", help="do not print the operator table")
+    parser.add_argument("script", type=Path, help="the program")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.script.is_file():
+        raise CommandError(f"script {str(args.script)!r} is not a file")
+    if args.soc:
+        try:
+            os.environ["ASCEND_SIM_SOC"] = soc.load_soc(args.soc).name if not Path(args.soc).is_file() else args.soc
+        except soc.SocError as error:
+            raise CommandError(str(error)) from error
+    if args.profile is None:
+        return run_script(args.script, args.args)
+    return _run_profiled(args)
+
+
+def _run_profiled(args: argparse.Namespace) -> int:
+    from ascend_sim.profiling import optable, summary
+    from ascend_sim.profiling.store import EventStore
+    from ascend_sim.runtime.system import system
+
+    store = EventStore()
+    observers = system().observers
+    observers.add(store)
+    try:
+        code = run_script(args.script, args.args)
+    finally:
+        observers.remove(store)
+        summary.write_all(store, system().soc, args.profile)
+    if not args.quiet:
+        print(optable.render_table(store, system().soc))
+        print(f"profile: {args.profile}")
+    return code
+
+
+def run_script(script: Path, arguments: list[str]) -> int:
+    """Run a script as ``__main__`` with its own argv and its folder first on the path; returns its exit code."""
+    saved = sys.argv, sys.path[:]
+    sys.argv = [str(script), *arguments]
+    sys.path[0:0] = [str(script.resolve().parent)]
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as stop:
+        return _exit_code(stop)
+    except Exception as error:
+        # the user's traceback, without our frames
+        sys.excepthook(type(error), error, _users_frames(error.__traceback__, script))
+        return 1
+    finally:
+        sys.argv, sys.path[:] = saved
+    return 0
+
+
+def _exit_code(stop: SystemExit) -> int:
+    if stop.code is None:
+        return 0
+    if isinstance(stop.code, int):
+        return stop.code
+    print(stop.code, file=sys.stderr)
+    return 1
+
+
+def _users_frames(traceback: TracebackType | None, script: Path) -> TracebackType | None:
+    frame = traceback
+    while frame is not None and frame.tb_frame.f_code.co_filename != str(script):
+        frame = frame.tb_next
+    return frame or traceback
