@@ -1,12 +1,25 @@
 """Chip descriptions: every figure of a simulated Ascend chip, typed, with unit, source and confidence.
 
-Parameters are named here and nowhere else; their values live in ``configs/*.toml``.
+Parameters are named here and nowhere else; their values live in ``configs/*.toml``, which
+`ascend_sim.soc_files` finds, merges and checks.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+CONFIDENCES = ("measured", "documented", "derived", "guess")  # best first
+DEFAULT_SOC = "Ascend910B2"
+
+
+class SocError(ValueError):
+    """A chip that does not exist, or a chip description that cannot be used: names file and key."""
 
 
 def figure(unit: str, **kwargs: Any) -> Any:
@@ -16,12 +29,23 @@ def figure(unit: str, **kwargs: Any) -> Any:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure as written in the file."""
+    """One figure as written in the file. ``value`` is a tuple for a row of a table."""
 
-    value: float | int | str | bool
+    value: float | int | str | bool | tuple[float, ...]
     unit: str
     source: str
-    confidence: str  # measured | documented | derived | guess
+    confidence: str  # one of CONFIDENCES
+
+
+@dataclass(frozen=True)
+class Board:
+    """Names and ratings that tools print; nothing here decides a time."""
+
+    short_name: str = figure("name")  # family as the platform files call it: Ascend910B
+    smi_name: str = figure("name")  # as npu-smi prints it: 910B2
+    product: str = figure("name")
+    power_w: float = figure("W")
+    idle_power_w: float = figure("W")
 
 
 @dataclass(frozen=True)
@@ -64,6 +88,7 @@ class Cube:
     fp32_cycles_per_fractal: float = figure("cycles")  # 0: not supported
     hf32_cycles_per_fractal: float = figure("cycles")  # 0: not supported
     int4_cycles_per_fractal: float = figure("cycles")  # 0: not supported
+    depthwise_cycles_per_fractal: float = figure("cycles")  # 16 pixels x 16 channels of one filter tap
 
 
 @dataclass(frozen=True)
@@ -92,7 +117,10 @@ class Path:
 
 @dataclass(frozen=True)
 class Mte:
-    """``paths`` by name (``GM_L1``, ``GM_L1:nd2nz``, ``L1_L0A``, ``L1_L0A:3d``, ``UB_GM``, ``L0C_UB`` ...)."""
+    """``paths`` by name (``GM_L1``, ``GM_L1:nd2nz``, ``L1_L0A``, ``L1_L0A:3d``, ``UB_GM``, ``L0C_UB`` ...).
+
+    ``L1_L0A:3d`` is im2col with consecutive pixels, ``:3d_strided`` with a column stride above 1, ``:3d_c04`` the
+    small-channel (4) layout; ``L0C_UB:convert`` includes the conversion float32 to float16."""
 
     paths: dict[str, Path] = field(default_factory=dict, metadata={"table": True})
 
@@ -114,6 +142,8 @@ class Memory:
     kind: str = figure("name")  # HBM | DDR
     read_gbps: float = figure("GB/s")  # sustained HBM/DDR, reads (and write-backs mixed with them)
     write_gbps: float = figure("GB/s")  # sustained, write-only streams
+    peak_gbps: float = figure("GB/s")  # HBM/DDR interface, for rooflines and reports
+    l2_kind: str = figure("name")  # cache | buffer (310: placed by the compiler)
     l2_bytes: int = figure("B")
     l2_read_gbps: float = figure("GB/s")  # all cores together
     l2_write_gbps: float = figure("GB/s")
@@ -130,7 +160,8 @@ class Memory:
 class Launch:
     head_us: float = figure("us")  # launch outside the core: head + per_block x blocks
     per_block_us: float = figure("us")
-    mix_head_us: float = figure("us")  # further cost of a MIX kernel
+    mix_head_us: float = figure("us")  # further cost of a MIX kernel: mix_head + mix_full x blocks / AI cores
+    mix_full_us: float = figure("us")
     cold_icache_us: float = figure("us")  # first run of a kernel's code after the caches were flushed
     model_gap_us: float = figure("us")  # between kernels of a loaded model
     model_execute_us: float = figure("us")  # per execute of a loaded model
@@ -172,13 +203,15 @@ class Limits:
     timestamp_tick_ns: float = figure("ns")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Soc:
-    """One chip. ``name`` is the genuine soc name (``Ascend910B2``); ``figures`` maps ``section.key`` to the
-    figure with its source; ``digest`` changes with any value."""
+    """One chip. ``name`` is the genuine soc name (``Ascend910B2``); ``figures`` maps ``section.key`` (table rows:
+    ``vector.cycles.vadd``, ``mte.paths.GM_L1``) to the figure with its source. ``digest`` changes with any value;
+    two chips are equal, and hash alike, when their digests are."""
 
     name: str
     aliases: tuple[str, ...]
+    board: Board
     chip: Chip
     cores: Cores
     buffers: Buffers
@@ -191,5 +224,115 @@ class Soc:
     host: Host
     link: Link
     limits: Limits
-    figures: dict[str, Figure] = field(repr=False, hash=False, compare=False, default_factory=dict)
-    digest: str = ""
+    figures: dict[str, Figure] = field(repr=False, default_factory=dict)
+    digest: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        text = self.name + "".join(f"|{name}:{_canonical(getattr(self, name))}" for name in SECTIONS)
+        object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest()[:20])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Soc) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @cached_property
+    def tiling_key(self) -> tuple[Any, ...]:
+        """Everything a trace may depend on: instruction set, core counts, buffer sizes, L2 size, flag ids.
+
+        Equal keys: the same traces are valid; clocks, rates and latencies are free."""
+        parts: list[Any] = []
+        for section in (self.chip, self.buffers):
+            parts.extend(getattr(section, f.name) for f in dataclasses.fields(section))
+        cores = (self.cores.ai_core_count, self.cores.vector_core_count)
+        return (*parts, *cores, self.memory.l2_bytes, self.sync.flag_ids)
+
+    def confidence(self, *keys: str) -> str:
+        """Worst confidence among figures. A key is a figure (``memory.read_gbps``), a row (``mte.paths.GM_L1``) or
+        a prefix of them (``memory``, ``vector.cycles``); no key means every figure. `SocError` if a key is unknown."""
+        worst = 0
+        for key in keys or tuple(SECTIONS):
+            if key in self.figures:
+                found = [self.figures[key]]
+            else:
+                found = [fig for name, fig in self.figures.items() if name.startswith(key + ".")]
+            if not found:
+                raise SocError(f"{self.name} has no figure '{key}'" + closest(key, self.figures))
+            worst = max(worst, *(CONFIDENCES.index(fig.confidence) for fig in found))
+        return CONFIDENCES[worst]
+
+    def override(self, changes: Mapping[str, Any]) -> Soc:
+        """A copy with other values, for sweeps: ``soc.override({"memory.read_gbps": 900})``.
+
+        Keys are ``section.key``, or ``key`` alone where only one section has it; rows of tables are
+        ``vector.cycles.vadd`` (three numbers), ``mte.paths.GM_L1.bytes_per_cycle`` (one number). Two keys move more
+        than one figure: ``memory.hbm_gbps`` sets ``read_gbps`` and scales ``write_gbps`` with it, and
+        ``ai_core_count`` of a chip with split cores scales ``vector_core_count`` (unless that is given too).
+        `SocError` names an unknown key or a value of the wrong type."""
+        from ascend_sim import soc_files
+
+        return soc_files.apply_overrides(self, changes)
+
+
+SECTIONS: dict[str, type[Any]] = {
+    "board": Board,
+    "chip": Chip,
+    "cores": Cores,
+    "buffers": Buffers,
+    "cube": Cube,
+    "vector": Vector,
+    "mte": Mte,
+    "sync": Sync,
+    "memory": Memory,
+    "launch": Launch,
+    "host": Host,
+    "link": Link,
+    "limits": Limits,
+}
+
+
+def load_soc(name: str | os.PathLike[str] | None = None) -> Soc:
+    """The chip called ``name`` as users type it (``Ascend310P3``, ``310p3``, ``910b2``), or described by a ``.toml``
+    file. None: environment ``ASCEND_SIM_SOC``, else Ascend910B2. Files in the directories of
+    ``ASCEND_SIM_CONFIG_PATH`` come before the packaged ones. Results are cached until a file changes.
+
+    `SocError` for an unknown chip or a wrong description."""
+    from ascend_sim import soc_files
+
+    return soc_files.load(name)
+
+
+def resolve_name(name: str | os.PathLike[str] | None = None) -> tuple[str, str | None]:
+    """(canonical soc name or path, notice to show once or None) for a name as users type it.
+
+    A notice is due when the name stands for a family (``910B``, ``310P``) or when nothing was chosen."""
+    from ascend_sim import soc_files
+
+    chosen = soc_files.resolve(name)
+    return chosen.name, chosen.notice
+
+
+def soc_names() -> tuple[str, ...]:
+    """Names of all chips `load_soc` finds, sorted."""
+    from ascend_sim import soc_files
+
+    return soc_files.names()
+
+
+def closest(word: str, choices: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
+    """``"; did you mean a, b?"`` for the choices that resemble ``word``, else an empty string."""
+    import difflib
+
+    lower = {choice.lower(): choice for choice in choices}
+    near = difflib.get_close_matches(word.lower(), list(lower), n=3, cutoff=0.6)
+    return f"; did you mean {', '.join(lower[n] for n in near)}?" if near else ""
+
+
+def _canonical(section: Any) -> str:
+    """Text of a section's values that does not depend on table order."""
+    parts = []
+    for f in dataclasses.fields(section):
+        value = getattr(section, f.name)
+        parts.append(f"{f.name}={sorted(value.items()) if isinstance(value, dict) else value!r}")
+    return ";".join(parts)
