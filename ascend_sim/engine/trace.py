@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.isa.instr import MoveWork, Op, Pipe, Work, channel
+from ascend_sim.isa.instr import PIPE_COUNT, MoveWork, Op, Pipe, Work, channel
 
 MAX_PERIOD = 4  # iterations a software pipeline may need before its code repeats (ping-pong buffers: 2)
 
@@ -38,20 +38,34 @@ class Program:
         return len(self.op)
 
     @cached_property
-    def counts(self) -> NDArray[np.int64]:
-        """How often each entry of ``works`` is executed, loops multiplied out."""
-        times = np.zeros(len(self.works), np.int64)
-        weight, stack = 1, []
-        op, arg = self.op.tolist(), self.arg.tolist()
-        for code, value in zip(op, arg, strict=True):
-            if code == Op.EXEC:
-                times[value] += weight
-            elif code == Op.LOOP:
-                stack.append(value)
-                weight *= value
-            elif code == Op.END:
+    def weights(self) -> NDArray[np.int64]:
+        """How often each instruction is executed, loops multiplied out (0 for LOOP and END themselves)."""
+        result = np.ones(len(self.op), np.int64)
+        weight, begin, stack = 1, 0, []
+        for position in np.flatnonzero(self.op >= Op.LOOP).tolist():
+            result[begin:position] = weight
+            if self.op[position] == Op.LOOP:
+                stack.append(int(self.arg[position]))
+                weight *= stack[-1]
+            else:
                 weight //= stack.pop()
+            result[position] = 0
+            begin = position + 1
+        return result
+
+    @cached_property
+    def pipe_counts(self) -> NDArray[np.int64]:
+        """Executions of each work on each pipe: array [works, PIPE_COUNT]."""
+        times = np.zeros((len(self.works), PIPE_COUNT), np.int64)
+        execs = self.op == Op.EXEC
+        np.add.at(times, (self.arg[execs], self.pipe[execs]), self.weights[execs])
         return times
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """How often each entry of ``works`` is executed."""
+        total: NDArray[np.int64] = self.pipe_counts.sum(axis=1)
+        return total
 
     @cached_property
     def gm_bytes(self) -> dict[tuple[int, bool], int]:
@@ -66,16 +80,7 @@ class Program:
     @cached_property
     def executed(self) -> int:
         """Instructions executed, loops multiplied out (sync instructions included)."""
-        total, weight, stack = 0, 1, []
-        for code, value in zip(self.op.tolist(), self.arg.tolist(), strict=True):
-            if code == Op.LOOP:
-                stack.append(value)
-                weight *= value
-            elif code == Op.END:
-                weight //= stack.pop()
-            else:
-                total += weight
-        return total
+        return int(self.weights.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +128,12 @@ class KernelTrace:
                 for key, nbytes in program.gm_bytes.items():
                     total[key] = total.get(key, 0) + nbytes * n
         return total
+
+    @cached_property
+    def executed(self) -> int:
+        """Instructions executed by all blocks of the launch."""
+        per_block = [sum(p.executed for p in block.programs) for block in self.blocks]
+        return sum(per_block[i] for i in self.block_of)
 
 
 class TraceBuilder:

@@ -1,0 +1,188 @@
+"""The L2 cache of a device, and what a launch finds in it.
+
+Residency is kept per 64 KiB chunk of device address, in least-recently-used order. A read miss fetches the chunk,
+a write allocates without fetching, and a dirty chunk costs memory traffic only when it is evicted. Whether a
+transfer hits is decided once per launch and kernel argument, before replay: `plan_memory` walks the arguments in the
+order the trace first touches them, all at the same relative pace (kernels stream through their tensors together).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ascend_sim.engine.timing import MemoryShares
+from ascend_sim.engine.trace import KernelTrace, Program
+from ascend_sim.isa.instr import MoveWork, Op
+from ascend_sim.soc import Soc
+
+CHUNK_BYTES = 64 * 1024
+PACE_STEPS = 32  # pieces each argument is cut into while arguments advance together
+
+
+class L2:
+    """L2 residency of one device; survives between kernels.
+
+    An L2 full of clean foreign lines behaves as an empty one: nothing hits and evictions are free. So a new L2, and
+    one after `flush_cold`, is what measurements call *cold*.
+    """
+
+    def __init__(self, soc: Soc) -> None:
+        self.capacity = soc.memory.l2_bytes // CHUNK_BYTES  # chunks
+        self.written_back = 0  # bytes of dirty data evicted so far
+        self._dirty: dict[int, bool] = {}  # chunk -> dirty, least recently used first
+        self._kernels: set[str] = set()  # kernels whose code has run since the last flush
+        self._all_code = False
+
+    def access(self, base: int, nbytes: int, write: bool) -> int:
+        """Touch [base, base + nbytes); returns the bytes that were not resident (0 for writes: no fetch)."""
+        if nbytes <= 0:
+            return 0
+        lines, capacity = self._dirty, self.capacity
+        missed, end = 0, base + nbytes
+        if not capacity:
+            if write:
+                self.written_back += nbytes
+                return 0
+            return nbytes
+        for chunk in range(base // CHUNK_BYTES, (end - 1) // CHUNK_BYTES + 1):
+            dirty = lines.pop(chunk, None)
+            if dirty is None:
+                missed += min(end, (chunk + 1) * CHUNK_BYTES) - max(base, chunk * CHUNK_BYTES)
+                dirty = False
+                if len(lines) >= capacity and lines.pop(next(iter(lines))):
+                    self.written_back += CHUNK_BYTES
+            lines[chunk] = dirty or write
+        return 0 if write else missed
+
+    def discard(self, base: int, nbytes: int) -> None:
+        """Forget a range (freed memory): dirty data in it is dropped without traffic."""
+        first, last = -(-base // CHUNK_BYTES), (base + nbytes) // CHUNK_BYTES
+        if last - first > len(self._dirty):
+            for chunk in [c for c in self._dirty if first <= c < last]:
+                del self._dirty[chunk]
+        else:
+            for chunk in range(first, last):
+                self._dirty.pop(chunk, None)
+
+    def flush_cold(self) -> None:
+        """What a benchmark does between runs: L2 filled with clean foreign lines, instruction caches lost."""
+        self._dirty.clear()
+        self._kernels.clear()
+        self._all_code = False
+
+    def warm_code(self) -> None:
+        """Treat every kernel's code as cached already (a device in the middle of a long run)."""
+        self._all_code = True
+
+    def first_run(self, kernel: str) -> bool:
+        """Whether this kernel's code has to be fetched; it is cached from now on."""
+        if self._all_code or kernel in self._kernels:
+            return False
+        self._kernels.add(kernel)
+        return True
+
+    @property
+    def resident_bytes(self) -> int:
+        return len(self._dirty) * CHUNK_BYTES
+
+    @property
+    def dirty_bytes(self) -> int:
+        return sum(self._dirty.values()) * CHUNK_BYTES
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Traffic of one launch. ``missed`` bytes fetched from memory, ``written_back`` bytes written to it; the
+    fractions are those of `MemoryShares`, by kernel argument."""
+
+    read: int
+    write: int
+    missed: int
+    written_back: int
+    miss: dict[int, Fraction]
+    read_back: dict[int, Fraction]
+    write_back: dict[int, Fraction]
+
+    @property
+    def hbm_bytes(self) -> int:
+        return self.missed + self.written_back
+
+    @property
+    def l2_hit(self) -> int:
+        """Bytes read that hit."""
+        return max(self.read - self.missed, 0)
+
+    def shares(self, active_cores: int) -> MemoryShares:
+        return MemoryShares(active_cores, self.miss, self.read_back, self.write_back, self.missed == 0)
+
+
+def plan_memory(trace: KernelTrace, soc: Soc, l2: L2 | None, addresses: Sequence[int] | None) -> MemoryPlan:
+    """Run a launch's arguments through the L2 (which remembers them) and say what each one costs.
+
+    ``l2`` None: everything hits. ``addresses`` are the device addresses of ``trace.args``, in order; None places the
+    arguments one after the other at address 0 upwards. Bytes of an argument that the trace moves several times miss
+    at most once. Raises ValueError when the number of addresses is wrong.
+    """
+    if addresses is not None and len(addresses) != len(trace.args):
+        raise ValueError(f"addresses: {len(addresses)} given, kernel {trace.name} has {len(trace.args)} arguments")
+    moved = trace.gm_bytes
+    read = sum(n for (_, write), n in moved.items() if not write)
+    write = sum(n for (_, is_write), n in moved.items() if is_write)
+    if l2 is None:
+        return MemoryPlan(read, write, 0, 0, {}, {}, {})
+    if addresses is None:
+        addresses, top = [], 0
+        for arg in trace.args:
+            addresses.append(top)
+            top += -(-arg.nbytes // CHUNK_BYTES) * CHUNK_BYTES
+    order = [key for key in _first_touches(trace) if moved.get(key)]
+    span = {key: min(trace.args[key[0]].nbytes, moved[key]) for key in order}
+    missed = dict.fromkeys(order, 0)
+    back = dict.fromkeys(order, 0)
+    steps = 1 if max(span.values(), default=0) <= CHUNK_BYTES else PACE_STEPS
+    for step in range(steps):
+        for key in order:
+            base, n = addresses[key[0]], span[key]
+            begin, end = _cut(base, n, step, steps), _cut(base, n, step + 1, steps)
+            before = l2.written_back
+            missed[key] += l2.access(begin, end - begin, key[1])
+            back[key] += l2.written_back - before
+    return MemoryPlan(
+        read,
+        write,
+        sum(missed.values()),
+        sum(back.values()),
+        {arg: Fraction(missed[arg, w], moved[arg, w]) for arg, w in order if not w and missed[arg, w]},
+        {arg: Fraction(back[arg, w], moved[arg, w]) for arg, w in order if not w and back[arg, w]},
+        {arg: Fraction(back[arg, w], moved[arg, w]) for arg, w in order if w and back[arg, w]},
+    )
+
+
+def _cut(base: int, nbytes: int, step: int, steps: int) -> int:
+    """End of piece ``step`` of a range: on chunk borders, so that no chunk is touched in two steps."""
+    if step in (0, steps):
+        return base + (nbytes if step else 0)
+    at = base + nbytes * step // steps
+    return min(max(at // CHUNK_BYTES * CHUNK_BYTES, base), base + nbytes)
+
+
+def _first_touches(trace: KernelTrace) -> list[tuple[int, bool]]:
+    """(argument, is_write) in the order block 0, then the others, first touch them."""
+    order: dict[tuple[int, bool], None] = {}
+    for block in trace.blocks:
+        for program in block.programs:
+            for key in _program_touches(program):
+                order.setdefault(key)
+    return list(order)
+
+
+def _program_touches(program: Program) -> list[tuple[int, bool]]:
+    first = program.arg[program.op == Op.EXEC]
+    touched: dict[tuple[int, bool], None] = {}
+    for index in dict.fromkeys(first.tolist()):
+        work = program.works[index]
+        if isinstance(work, MoveWork) and work.gm >= 0:
+            touched.setdefault((work.gm, work.path.endswith("_GM")))
+    return list(touched)

@@ -1,0 +1,269 @@
+"""Time of one kernel launch on an idle device: prices, memory shares, replay of each distinct block, waves.
+
+Names of pipes in `KernelTiming.busy_ps`: ``scalar vector mte1 mte2 mte3 cube fixpipe``. On a MIX kernel these are the
+AIC's ``scalar mte1 mte2 cube fixpipe`` and the AIV's ``vector mte3``; its other pipes are ``aiv_scalar`` and
+``aiv_mte2``, and ``aic_mte3`` for the AIC's rare writes from L1. ``scalar`` includes the issue of every instruction.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from functools import lru_cache
+from weakref import WeakKeyDictionary
+
+from ascend_sim.engine.engines import replay_cores
+from ascend_sim.engine.machine import Core, SyncTimes
+from ascend_sim.engine.memory import L2, MemoryPlan, plan_memory
+from ascend_sim.engine.result import BlockTiming, KernelTiming, Slice
+from ascend_sim.engine.timing import (
+    MemoryShares,
+    Prices,
+    clock_mhz,
+    core_count,
+    exact,
+    price,
+    round_ps,
+    sync_times,
+)
+from ascend_sim.engine.trace import Block, KernelTrace, Program
+from ascend_sim.isa.instr import PIPE_COUNT, Op, Pipe
+from ascend_sim.soc import CONFIDENCES, Soc
+
+PIPE_NAMES = {
+    Pipe.S: "scalar",
+    Pipe.V: "vector",
+    Pipe.MTE1: "mte1",
+    Pipe.MTE2: "mte2",
+    Pipe.MTE3: "mte3",
+    Pipe.M: "cube",
+    Pipe.FIX: "fixpipe",
+}
+_MIX_NAMES = {
+    ("AIC", Pipe.MTE3): "aic_mte3",
+    ("AIC", Pipe.V): "aic_vector",
+    ("AIV", Pipe.S): "aiv_scalar",
+    ("AIV", Pipe.MTE1): "aiv_mte1",
+    ("AIV", Pipe.MTE2): "aiv_mte2",
+    ("AIV", Pipe.M): "aiv_cube",
+    ("AIV", Pipe.FIX): "aiv_fixpipe",
+}
+MATTERS = 0.02  # share of a kernel's time from which a figure counts for the confidence of the result
+_MEMO_LIMIT = 32  # timings kept per trace
+
+_memo: WeakKeyDictionary[KernelTrace, dict[object, _Replayed]] = WeakKeyDictionary()
+
+
+class _Replayed:
+    """The part of a timing that depends on trace, chip and shares only."""
+
+    def __init__(self, core_ps: int, mean_ps: int, busy: dict[str, int], confidence: str, slices: tuple[Slice, ...]):
+        self.core_ps, self.mean_ps, self.busy = core_ps, mean_ps, busy
+        self.confidence, self.slices = confidence, slices
+
+
+def pipe_name(kind: str, pipe: Pipe, mix: bool) -> str:
+    """Name of a pipe in results; see the module's text."""
+    return _MIX_NAMES.get((kind, pipe), PIPE_NAMES[pipe]) if mix else PIPE_NAMES[pipe]
+
+
+def simulate_kernel(
+    trace: KernelTrace,
+    soc: Soc,
+    l2: L2 | None = None,
+    addresses: Sequence[int] | None = None,
+    *,
+    timeline: bool = False,
+    vector_cores: bool = False,
+) -> KernelTiming:
+    """Time of ``trace`` on an idle device.
+
+    ``l2`` is the device's cache (changed by the launch) and ``addresses`` the device address of each kernel argument;
+    with ``l2=None`` all transfers hit and the code is cached. ``timeline=True`` adds the slices of the first wave (slow
+    for big kernels). ``vector_cores`` lets an AIV or AICORE kernel also use stand-alone vector cores (310P).
+
+    Raises DeadlockError or TraceError for traces that cannot run, SocError for works the chip has no figure for.
+    """
+    kind = "VECTOR_CORE" if vector_cores and soc.cores.vector_core_count and not soc.chip.split_cores else trace.kind
+    unit = "AIC" if kind == "MIX" else kind
+    plan = plan_memory(trace, soc, l2, addresses)
+    cold_code = l2 is not None and l2.first_run(trace.name)
+    cores = core_count(soc, unit)
+    used = min(trace.block_dim, cores)
+    key = (soc.digest, kind, plan.shares(1).key, timeline)
+    memo = _memo.setdefault(trace, {})
+    found = memo.get(key)
+    if found is None:
+        found = _replay_waves(trace, soc, kind, plan, cores=cores, timeline=timeline)
+        if len(memo) >= _MEMO_LIMIT:
+            memo.pop(next(iter(memo)))
+        memo[key] = found
+    floor = _memory_floor(plan, soc)
+    return KernelTiming(
+        name=trace.name,
+        kind=trace.kind,
+        blocks=trace.block_dim,
+        cores_used=used,
+        head_ps=head_ps(soc, trace.kind, trace.block_dim, cold_code),
+        core_ps=max(found.core_ps, floor),
+        mean_core_ps=max(found.mean_ps, floor),
+        busy_ps=dict(found.busy),
+        gm_read=plan.read,
+        gm_write=plan.write,
+        l2_hit=plan.l2_hit,
+        hbm_bytes=plan.hbm_bytes,
+        mhz=clock_mhz(soc, unit),
+        instructions=trace.executed,
+        confidence=found.confidence,
+        slices=found.slices,
+    )
+
+
+def head_ps(soc: Soc, kind: str, blocks: int, cold_code: bool = False) -> int:
+    """Launch cost outside the cores: head + blocks x per block, more for MIX kernels and for code not yet cached."""
+    launch = soc.launch
+    us = exact(launch.head_us) + blocks * exact(launch.per_block_us)
+    if kind == "MIX":
+        share = min(blocks, soc.cores.ai_core_count)
+        us += exact(launch.mix_head_us) + exact(launch.mix_full_us) * share / soc.cores.ai_core_count
+    if cold_code:
+        us += exact(launch.cold_icache_us)
+    return round_ps(us * 1_000_000)
+
+
+def _memory_floor(plan: MemoryPlan, soc: Soc) -> int:
+    """No kernel moves its memory traffic faster than the memory: matters where AIC and AIV stream together."""
+    rate = soc.memory.read_gbps if plan.missed else max(soc.memory.read_gbps, soc.memory.write_gbps)
+    return round_ps(plan.hbm_bytes * 1000 / exact(rate))
+
+
+def _replay_waves(
+    trace: KernelTrace, soc: Soc, kind: str, plan: MemoryPlan, *, cores: int, timeline: bool
+) -> _Replayed:
+    """Replay every distinct block as often as its number of active cores differs, and deal blocks to cores."""
+    dim = trace.block_dim
+    full = dim // cores * cores
+    groups = [(0, full, cores), (full, dim, dim - full)] if full else [(0, dim, dim)]
+    loads = [0] * min(dim, cores)  # end of each core's work so far, as a heap
+    totals: dict[tuple[str, Pipe], int] = {}
+    weights: dict[str, int] = {}
+    slices: tuple[Slice, ...] = ()
+    for begin, end, active in groups:
+        if begin == end:
+            continue
+        wave = _Wave(trace, soc, kind, plan, active=active, timeline=timeline)
+        times = [trace.block_of[i] for i in range(begin, end)]
+        timings = wave.replay(times)
+        for index in times:
+            heapq.heapreplace(loads, loads[0] + timings[index].end)
+        for index in dict.fromkeys(times):
+            wave.account(index, timings[index], times.count(index), totals, weights)
+        if begin == 0:
+            slices = timings[times[0]].slices
+    count = len(loads)
+    mix = kind == "MIX"
+    busy: dict[str, int] = {}
+    for (owner, pipe), total in totals.items():
+        per_block = 2 if owner == "AIV" and mix else 1
+        if total:
+            busy[pipe_name(owner, pipe, mix)] = total // (count * per_block)
+    return _Replayed(max(loads), sum(loads) // count, busy, _confidence(soc, weights, max(loads) * count), slices)
+
+
+class _Wave:
+    """Blocks that run at the same time, so share the memory system alike."""
+
+    def __init__(
+        self, trace: KernelTrace, soc: Soc, kind: str, plan: MemoryPlan, *, active: int, timeline: bool
+    ) -> None:
+        self.trace, self.soc, self.kind, self.timeline = trace, soc, kind, timeline
+        self.plan, self.active = plan, active
+        self.shares: dict[str, MemoryShares] = {}
+        self.prices: dict[tuple[int, str], Prices] = {}
+        self.sync: SyncTimes = sync_times(soc, "AIC" if kind == "MIX" else kind)
+
+    def replay(self, indices: Sequence[int]) -> dict[int, BlockTiming]:
+        """Timing of each distinct block; blocks that synchronise with each other run together."""
+        blocks = self.trace.blocks
+        distinct = list(dict.fromkeys(indices))
+        if not any(_syncs_across_blocks(blocks[i]) for i in distinct):
+            return {i: replay_cores(self._cores(blocks[i], 0), self.sync, timeline=self.timeline) for i in distinct}
+        cores = [core for n, i in enumerate(distinct) for core in self._cores(blocks[i], n)]
+        together = replay_cores(cores, self.sync, timeline=self.timeline)
+        result, at = {}, 0
+        for i in distinct:
+            size = len(blocks[i].programs)
+            result[i] = BlockTiming(
+                together.end,
+                together.busy[at : at + size],
+                sum(p.executed for p in blocks[i].programs),
+                together.slices if at == 0 else (),
+            )
+            at += size
+        return result
+
+    def account(
+        self,
+        index: int,
+        timing: BlockTiming,
+        times: int,
+        totals: dict[tuple[str, Pipe], int],
+        weights: dict[str, int],
+    ) -> None:
+        """Add a block that ran ``times`` times to the busy time per pipe and to the time resting on each figure."""
+        block = self.trace.blocks[index]
+        for program, kind, busy in zip(block.programs, block.kinds, timing.busy, strict=True):
+            for pipe in range(PIPE_COUNT):
+                key = (kind, Pipe(pipe))
+                totals[key] = totals.get(key, 0) + busy[pipe] * times
+            totals[kind, Pipe.S] += self.sync.issue * program.executed * times
+            prices = self._prices(program, kind)
+            spent = prices.occupancy * program.counts * times
+            for keys, ps in zip(prices.figures, spent.tolist(), strict=True):
+                for key_name in keys:
+                    weights[key_name] = weights.get(key_name, 0) + ps
+            weights["sync.issue_cycles"] = (
+                weights.get("sync.issue_cycles", 0) + self.sync.issue * program.executed * times
+            )
+
+    def _cores(self, block: Block, number: int) -> list[Core]:
+        cores = []
+        for program, kind in zip(block.programs, block.kinds, strict=True):
+            prices = self._prices(program, kind)
+            cores.append(Core(program, kind, prices.occupancy, prices.latency, number))
+        return cores
+
+    def _prices(self, program: Program, kind: str) -> Prices:
+        key = (id(program), kind)
+        found = self.prices.get(key)
+        if found is None:
+            priced_as = self.kind if self.kind != "MIX" else kind
+            shares = self.shares.get(kind)
+            if shares is None:
+                per_block = 2 if kind == "AIV" and self.kind == "MIX" else 1
+                shares = self.shares[kind] = self.plan.shares(self.active * per_block)
+            found = self.prices[key] = price(program.works, self.soc, priced_as, shares)
+        return found
+
+
+def _syncs_across_blocks(block: Block) -> bool:
+    """Whether a program sets a flag for all cores of its kind (mode 0)."""
+    return any(bool(((p.op == Op.CROSS_SET) & (p.arg % 4 == 0)).any()) for p in block.programs)
+
+
+def _confidence(soc: Soc, weights: dict[str, int], total: int) -> str:
+    """Worst confidence among the figures that carry at least `MATTERS` of the cores' time."""
+    if not soc.figures:
+        return "guess"
+    worst = 0
+    for key, ps in weights.items():
+        figure = soc.figures.get(key)
+        if figure is not None and ps >= MATTERS * total and not _neutral(key, figure.value):
+            worst = max(worst, CONFIDENCES.index(figure.confidence))
+    return CONFIDENCES[worst]
+
+
+@lru_cache(maxsize=4096)
+def _neutral(key: str, value: object) -> bool:
+    """A figure that changes nothing at this value (scale 1, overhead 0) casts no doubt."""
+    return (key.endswith(".scale") and value == 1) or value == 0
