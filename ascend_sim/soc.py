@@ -244,7 +244,7 @@ class Soc:
         Equal keys: the same traces are valid; clocks, rates and latencies are free."""
         parts: list[Any] = []
         for section in (self.chip, self.buffers):
-            parts.extend(getattr(section, f.name) for f in dataclasses.fields(section))
+            parts.extend(getattr(section, f.name) for f in dataclasses.fields(section) if f.name != "run_mode")
         cores = (self.cores.ai_core_count, self.cores.vector_core_count)
         return (*parts, *cores, self.memory.l2_bytes, self.sync.flag_ids)
 

@@ -95,8 +95,8 @@ def resolve(name: str | os.PathLike[str] | None) -> Choice:
             entry = table[wanted]
             if table is by_alias:
                 notice = f"'{text}' names a family of chips: simulating {entry.name}"
-                if _normalise("Ascend" + wanted)[0] in by_name and not prefixed:
-                    notice += f" (write Ascend{text.upper()} for the chip of that name)"
+                if wanted in by_name:
+                    notice += f" (write {by_name[wanted].name} for the chip of that name)"
             return Choice(entry.name, entry.path, notice)
     known = [e.name for e in entries]
     hint = closest(text if prefixed else "Ascend" + text, known)
@@ -242,6 +242,12 @@ class _Merged:
         if not isinstance(body, dict):
             raise SocError(f"{path}: {table}: must be a table, got {body!r}")
         meta = {k: body[k] for k in ("unit", "source", "confidence") if k in body}
+        if meta.get("unit") != TABLES[table]:
+            raise SocError(f"{path}: {table}: wrong unit {meta.get('unit')!r}, expected '{TABLES[table]}'")
+        if "source" in meta:
+            _source(f"{path}: {table}", meta, self.sources)
+        if "confidence" in meta:
+            _confidence(f"{path}: {table}", meta)
         rows = self.rows[table]
         if "source" in meta or "confidence" in meta:
             for row in rows.values():
@@ -384,12 +390,13 @@ def _rows(table: str, merged: _Merged, figures: dict[str, Figure]) -> Table:
     sources = merged.sources
     for name, row in merged.rows[table].items():
         where = f"{row.path}: {table}.{name}"
-        data = row.data if isinstance(row.data, dict) else {"value": row.data}
+        data = row.data if isinstance(row.data, dict) else {"value": row.data}  # a bare row
         meta = {**row.meta, **{k: v for k, v in data.items() if k in ("source", "confidence")}}
-        if meta.get("unit") != TABLES[table]:
-            raise SocError(f"{row.path}: {table}: wrong unit {meta.get('unit')!r}, expected '{TABLES[table]}'")
         body = {k: v for k, v in data.items() if k not in ("source", "confidence")}
-        value = _cycles(where, body) if table == "vector.cycles" else _path(where, body)
+        if table == "vector.cycles":
+            value: Any = _cycles(where, body)
+        else:
+            value = _path(where, body if isinstance(row.data, dict) else row.data)
         flat = value if isinstance(value, tuple) else dataclasses.astuple(value)
         figures[f"{table}.{name}"] = Figure(
             flat, TABLES[table], _source(where, meta, sources), _confidence(where, meta)
@@ -408,9 +415,9 @@ def _cycles(where: str, body: Table) -> tuple[float, float, float]:
     return first, slope, tail
 
 
-def _path(where: str, body: Table) -> DataPath:
-    if set(body) == {"value"}:
-        raise SocError(f"{where}: wrong type, expected a table with {', '.join(PATH_UNITS)}, got {body['value']!r}")
+def _path(where: str, body: Any) -> DataPath:
+    if not isinstance(body, Mapping):
+        raise SocError(f"{where}: wrong type, expected a table with {', '.join(PATH_UNITS)}, got {body!r}")
     for key in body:
         if key not in PATH_UNITS:
             raise SocError(f"{where}: unknown key '{key}'{closest(key, PATH_UNITS)}")
@@ -452,7 +459,7 @@ def apply_overrides(soc: Soc, changes: Mapping[str, Any]) -> Soc:
             number = _checked(where, "", value, "float", PATH_UNITS[part])
             table[row] = dataclasses.replace(table[row], **{part: number})
         else:
-            table[row] = _cycles(where, {"value": value}) if key == "cycles" else _path(where, dict(value))
+            table[row] = _cycles(where, {"value": value}) if key == "cycles" else _path(where, value)
         flat = table[row] if isinstance(table[row], tuple) else dataclasses.astuple(table[row])
         figures[f"{section}.{key}.{row}"] = Figure(flat, TABLES[f"{section}.{key}"], "override", "guess")
     built = {name: dataclasses.replace(getattr(soc, name), **body) for name, body in sections.items()}
