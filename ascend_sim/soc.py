@@ -120,7 +120,7 @@ class Mte:
     """``paths`` by name (``GM_L1``, ``GM_L1:nd2nz``, ``L1_L0A``, ``L1_L0A:3d``, ``UB_GM``, ``L0C_UB`` ...).
 
     ``L1_L0A:3d`` is im2col with consecutive pixels, ``:3d_strided`` with a column stride above 1, ``:3d_c04`` the
-    small-channel (4) layout; ``L0C_UB:convert`` includes the conversion float32 to float16."""
+    small-channel (4) layout; ``L0C_UB:float32_float16`` is the move that also converts."""
 
     paths: dict[str, Path] = field(default_factory=dict, metadata={"table": True})
 
