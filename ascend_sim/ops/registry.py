@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.ops.schema import OpCall, TensorSpec
@@ -38,17 +37,24 @@ class Launch(Protocol):
 Plan = Callable[[OpCall, "Soc"], "list[Launch]"]
 
 
+class NoKernel(Exception):
+    """Raised by a plan for a shape, type or format that its kernel cannot do exactly; the operator is then charged
+    by the estimate and flagged."""
+
+
 @dataclass(frozen=True)
 class OpDef:
     """``infer`` gives output specs from input specs and attributes; ``values`` the outputs of arrays in
     *logical* layout (origin shape, dtype of the spec); ``host`` marks operators that touch no device time
-    (Data, Const, NetOutput, Identity without copy)."""
+    (Data, Const, NetOutput, Identity without copy). ``inputs`` names the inputs in IR order: ``name?`` is
+    optional, a last ``name*`` takes any number; inputs of a fused operator's epilogue follow them."""
 
     type: str
     infer: Infer
     values: Values
     family: str = "other"
     host: bool = False
+    inputs: tuple[str, ...] = ()
 
 
 _OPS: dict[str, OpDef] = {}
@@ -89,5 +95,3 @@ def find(op_type: str) -> OpDef | None:
 
 def find_kernel(op_type: str) -> Plan | None:
     return _KERNELS.get(op_type)
-
-

@@ -1,0 +1,90 @@
+"""Steps fused behind another operator: what they are called, and their values.
+
+A step is a tuple ``(name, *parameters)``. Steps run one after the other on the operator's result before its only
+rounding. A step of `BINARY` consumes one further input of the operator, in order, appended after the operator's
+declared inputs; ``FusedElementwise`` is such a chain by itself, starting from its first input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.ops.values import _functions as fn
+
+Array = NDArray[Any]
+Step = tuple[Any, ...]
+
+# name -> function of (accumulator, *parameters); the accumulator is float32 and may be overwritten.
+UNARY: dict[str, Callable[..., Array]] = {
+    "relu": lambda x: np.maximum(x, 0, out=x),
+    "relu6": lambda x: np.clip(x, 0, 6, out=x),
+    "clip": lambda x, lo, hi: np.clip(x, lo, hi, out=x),
+    "leaky_relu": fn.leaky_relu,
+    "elu": fn.elu,
+    "sigmoid": fn.sigmoid,
+    "tanh": lambda x: np.tanh(x, out=x),
+    "exp": lambda x: np.exp(x, out=x),
+    "log": lambda x: np.log(x, out=x),
+    "sqrt": lambda x: np.sqrt(x, out=x),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "reciprocal": lambda x: np.reciprocal(x, out=x),
+    "abs": lambda x: np.abs(x, out=x),
+    "neg": lambda x: np.negative(x, out=x),
+    "square": lambda x: np.square(x, out=x),
+    "erf": fn.erf,
+    "hswish": fn.hard_swish,
+    "hsigmoid": lambda x, alpha=1 / 6, beta=0.5: fn.hard_sigmoid(x, alpha, beta),
+    "swish": lambda x, scale=1.0: x * fn.sigmoid(x * np.float32(scale)),
+    "gelu": fn.gelu_tanh,
+    "gelu_erf": fn.gelu_erf,
+    "softplus": fn.softplus,
+    "mish": lambda x: x * np.tanh(fn.softplus(x)),
+    "adds": lambda x, value: np.add(x, np.float32(value), out=x),
+    "muls": lambda x, value: np.multiply(x, np.float32(value), out=x),
+    "maxs": lambda x, value: np.maximum(x, np.float32(value), out=x),
+    "mins": lambda x, value: np.minimum(x, np.float32(value), out=x),
+    "pows": lambda x, value: np.power(x, np.float32(value), out=x),
+}
+
+# name -> function of (accumulator, further input)
+BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "rsub": lambda x, y: y - x,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "rdiv": lambda x, y: y / x,
+    "max": np.maximum,
+    "min": np.minimum,
+    "prelu": fn.leaky_relu,
+}
+
+
+def check(steps: Sequence[Step], extras: int) -> None:
+    """Raise ValueError for an unknown step, or when the number of further inputs is not what steps consume."""
+    for step in steps:
+        if not step or (step[0] not in UNARY and step[0] not in BINARY):
+            raise ValueError(f"epilogue step {step!r} is unknown; expected one of {', '.join([*UNARY, *BINARY])}")
+    wanted = sum(step[0] in BINARY for step in steps)
+    if wanted != extras:
+        raise ValueError(f"the epilogue {tuple(s[0] for s in steps)} consumes {wanted} further inputs, not {extras}")
+
+
+def apply(result: Array, steps: Sequence[Step], extras: Iterator[Array]) -> Array:
+    """Run the steps on a float32 ``result`` (overwritten where possible)."""
+    with np.errstate(all="ignore"):
+        for name, *parameters in steps:
+            if name in BINARY:
+                other = next(extras)
+                if name == "prelu" and other.ndim == 1 and result.ndim > 2:
+                    other = other.reshape(-1, *(1,) * (result.ndim - 2))  # one slope per channel of NC...
+                if other.dtype != np.float32:
+                    other = other.astype(np.float32)
+                result = BINARY[name](result, other)
+            else:
+                result = UNARY[name](result, *parameters)
+    return result
