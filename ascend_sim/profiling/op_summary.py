@@ -1,0 +1,101 @@
+"""``op_summary.csv`` as msprof writes it: one row a kernel, columns of the core family of the chip."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from ascend_sim.engine.result import KernelTiming
+from ascend_sim.ops.schema import OpCall, TensorSpec
+from ascend_sim.profiling import pmu
+from ascend_sim.profiling.store import EventStore
+from ascend_sim.runtime.observe import Event
+from ascend_sim.soc import Soc
+
+BASE = ("Device_id", "Model ID", "Task ID", "Stream ID", "Op Name", "OP Type", "OP State", "Task Type",
+        "Task Start Time(us)", "Task Duration(us)", "Task Wait Time(us)")  # fmt: skip
+TENSORS = ("Block Num", "Mix Block Num", "HF32 Eligible", "Input Shapes", "Input Data Types", "Input Formats",
+           "Output Shapes", "Output Data Types", "Output Formats", "Context ID")  # fmt: skip
+NOT_A_MODEL = 4294967295
+TASK_TYPES = {"AICORE": "AI_CORE", "AIC": "AI_CORE", "AIV": "AI_VECTOR_CORE", "MIX": "MIX_AIC"}
+DTYPES = {"float32": "FLOAT", "bfloat16": "DT_BF16", "float64": "DOUBLE"}
+
+
+def write(store: EventStore, soc: Soc, path: Path) -> int:
+    """Write the table; returns the number of rows."""
+    split = soc.chip.split_cores
+    rows = []
+    previous: dict[int, int] = {}
+    for event in store.kernels():
+        wait = max(0, event.start - previous.get(event.device, event.start))
+        previous[event.device] = event.end
+        rows.append([*_base(event, wait), *_tensors(event), *(_split(event, soc) if split else _coupled(event))])
+    with path.open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow([*BASE, *TENSORS, *_pmu_header(split)])
+        writer.writerows(rows)
+    return len(rows)
+
+
+def _base(event: Event, wait: int) -> list[object]:
+    return [
+        event.device, event.args.get("model_id", NOT_A_MODEL), event.task, event.stream, event.name,
+        event.args["op_type"], "static", _task_type(event), f"{event.start / 1e6:.3f}\t", f"{event.duration / 1e6:.3f}",
+        f"{wait / 1e6:.3f}",
+    ]  # fmt: skip
+
+
+def _task_type(event: Event) -> str:
+    kind = event.args.get("task_type", "AICORE")
+    return "AI_CPU" if event.kind == "aicpu" else TASK_TYPES.get(kind, kind)
+
+
+def _tensors(event: Event) -> list[object]:
+    call: OpCall | None = event.args.get("call")
+    timing: KernelTiming | None = event.args.get("timing")
+    blocks = timing.blocks if timing else 0
+    mix = 2 * blocks if timing and timing.kind == "MIX" else 0
+    columns = [*_specs(call.inputs), *_specs(call.outputs)] if call else ["N/A"] * 6
+    return [blocks, mix, "NO", *columns, "N/A"]
+
+
+def _specs(specs: Sequence[TensorSpec | None]) -> list[str]:
+    present = [s for s in specs if s is not None]
+    shapes = ";".join(",".join(map(str, s.shape)) for s in present)
+    return [
+        f'"{shapes}"',
+        ";".join(DTYPES.get(s.dtype, s.dtype.upper()) for s in present),
+        ";".join(s.format for s in present),
+    ]
+
+
+def _pmu_header(split: bool) -> list[str]:
+    if not split:
+        pipes = [f"{p}_{what}" for p in pmu.COUPLED for what in ("time(us)", "ratio")]
+        return ["aicore_time(us)", "total_cycles", *pipes, "icache_miss_rate", "memory_bound"]
+    aic = [f"aic_{p}_{what}" for p in pmu.AIC for what in ("time(us)", "ratio")]
+    aiv = [f"aiv_{p}_{what}" for p in pmu.AIV for what in ("time(us)", "ratio")]
+    return ["aicore_time(us)", "aic_total_cycles", *aic, "aic_icache_miss_rate", "aiv_time(us)", "aiv_total_cycles",
+            *aiv, "aiv_icache_miss_rate", "cube_utilization(%)"]  # fmt: skip
+
+
+def _core(core: pmu.CoreCounters) -> list[object]:
+    pipes = [f"{v:.3f}" for pair in core.pipes.values() for v in pair]
+    return [f"{core.time_us:.3f}", core.total_cycles, *pipes]
+
+
+def _coupled(event: Event) -> list[object]:
+    timing = event.args.get("timing")
+    if timing is None:
+        return ["N/A"] * len(_pmu_header(False))
+    core = pmu.counters(timing, "AICORE")
+    return [*_core(core), 0, f"{pmu.memory_bound(core):.4f}"]
+
+
+def _split(event: Event, soc: Soc) -> list[object]:
+    timing = event.args.get("timing")
+    if timing is None:
+        return [0] * len(_pmu_header(True))
+    aic, aiv = pmu.counters(timing, "AIC"), pmu.counters(timing, "AIV")
+    return [*_core(aic), 0, *_core(aiv), 0, f"{pmu.cube_utilization(timing, soc):.3f}"]

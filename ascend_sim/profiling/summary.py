@@ -1,0 +1,61 @@
+"""Everything a profiled run leaves behind: ``op_summary.csv``, ``op_table.txt``, ``trace.json``, ``summary.json``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ascend_sim.profiling import op_summary, optable, perfetto
+from ascend_sim.profiling.store import EventStore
+from ascend_sim.runtime.observe import Event
+from ascend_sim.soc import Soc
+
+
+def write_all(store: EventStore, soc: Soc, folder: Path) -> None:
+    """Write all files into ``folder`` (made when missing)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    op_summary.write(store, soc, folder / "op_summary.csv")
+    perfetto.write(store.events, folder / "trace.json")
+    (folder / "op_table.txt").write_text(optable.render_table(store, soc) + "\n")
+    (folder / "summary.json").write_text(json.dumps(summary(store, soc), indent=1) + "\n")
+
+
+def summary(store: EventStore, soc: Soc) -> dict[str, Any]:
+    """Chip, device time, and per execution of a model: latency, cycles, bounding pipe and busiest operator types."""
+    kernels = store.kernels()
+    return {
+        "soc": soc.name,
+        "kernels": len(kernels),
+        "device_us": sum(e.duration for e in kernels) / 1e6,
+        "estimated": sorted({e.args["op_type"] for e in kernels if e.args.get("estimated")}),
+        "models": [_model(run, kernels) for run in store.of_kind("model")],
+    }
+
+
+def _model(run: Event, kernels: list[Event]) -> dict[str, Any]:
+    inside = [
+        k for k in kernels
+        if k.device == run.device and k.stream == run.stream and k.task == run.task and run.start <= k.start <= run.end
+    ]  # fmt: skip
+    by_type: dict[str, int] = {}
+    busy: dict[str, int] = {}
+    cycles = 0
+    for kernel in inside:
+        by_type[kernel.args["op_type"]] = by_type.get(kernel.args["op_type"], 0) + kernel.duration
+        timing = kernel.args.get("timing")
+        if timing is not None:
+            cycles += timing.cycles
+            for pipe, ps in timing.busy_ps.items():
+                busy[pipe] = busy.get(pipe, 0) + ps
+    total = sum(by_type.values()) or 1
+    top = sorted(by_type.items(), key=lambda item: (-item[1], item[0]))
+    return {
+        "name": run.name,
+        "start_us": run.start / 1e6,
+        "us": run.duration / 1e6,
+        "cycles": cycles,
+        "operators": len(inside),
+        "bound": max(busy, key=lambda p: (busy[p], p)) if busy else "-",
+        "top": [{"type": t, "us": ps / 1e6, "share": ps / total} for t, ps in top],
+    }
