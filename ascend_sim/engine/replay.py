@@ -121,9 +121,9 @@ class _Machine:
     def run(self) -> bool:
         """Go on until finished or stalled; returns whether anything moved."""
         moved = bool(self.blocked) and self._drain()
-        start = self.pc
+        before = (self.pc, [loop.left for loop in self.stack])
         self._dispatch()
-        return moved or self.pc != start or self.finished
+        return moved or self.finished or before != (self.pc, [loop.left for loop in self.stack])
 
     def _dispatch(self) -> None:
         code, ring, free, done = self.code, self.ring, self.free, self.done

@@ -1,0 +1,173 @@
+"""Prices of works against public measurements and against the rules of the module."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_sim.engine.timing import MemoryShares, cycle_ps, exact, price, round_ps, sync_times
+from ascend_sim.isa.instr import CubeWork, Load3dWork, MoveWork, ScalarWork, VectorWork, Work
+from ascend_sim.soc import Soc, SocError, load_soc, soc_names
+
+ALONE = MemoryShares(1)
+
+
+@pytest.fixture(scope="module")
+def b1() -> Soc:
+    return load_soc("Ascend910B1")
+
+
+def cycles(work: Work, soc: Soc, kind: str = "AIC", memory: MemoryShares = ALONE) -> float:
+    return int(price([work], soc, kind, memory).occupancy[0]) * soc.cores.clock_mhz / 1e6
+
+
+# measured on board, one core, instructions back to back (Ascend/mskpp prof_data, 910B1)
+MEASURED = [
+    (CubeWork("float16", 2, 1, 1), 4.9, 0.2),
+    (CubeWork("float16", 2, 64, 1), 130.1, 0.01),
+    (MoveWork("L1_L0A", 1, 65536), 257.0, 0.01),
+    (MoveWork("L1_L0B", 1, 65536), 513.0, 0.01),
+    (MoveWork("L1_BT", 1, 1024), 32.0, 0.02),
+    (MoveWork("L1_FB", 1, 1024), 47.0, 0.01),
+    (MoveWork("L0C_GM", 1, 131072, gm=0), 1147.3, 0.05),
+    (MoveWork("GM_L1", 1, 524288, gm=0), 3356.4, 0.06),
+    (MoveWork("GM_L1", 1, 1024, gm=0), 172.8, 0.25),
+    (VectorWork("vadd", "float32", 16), 3.09 + 15 * 2, 0.02),
+    (VectorWork("vabs", "float32", 16), 3.07 + 15 * 1, 0.02),
+    (VectorWork("vadd", "float16", 192), 6.06 + 191 * 2, 0.02),
+]
+
+
+@pytest.mark.parametrize(
+    ("work", "measured", "tolerance"), MEASURED, ids=lambda v: str(v) if isinstance(v, tuple) else ""
+)
+def test_against_board_measurements(b1: Soc, work: Work, measured: float, tolerance: float) -> None:
+    assert cycles(work, b1) == pytest.approx(measured, rel=tolerance)
+
+
+def test_all_cores_together_feed_l1_at_77_bytes_a_cycle() -> None:
+    """Fit over 26 public GEMM times: 72 to 83 B/cycle a core with all cores busy."""
+    soc = load_soc("Ascend910B2")
+    rate = 65536 / cycles(MoveWork("GM_L1", 128, 512, gm=0), soc, memory=MemoryShares(24))
+    assert 72 <= rate <= 83
+
+
+def test_missed_bytes_of_all_cores_add_up_to_the_memory_rate() -> None:
+    soc = load_soc("Ascend910B2")
+    shares = MemoryShares(24, {0: Fraction(1)})
+    ps = int(price([MoveWork("GM_L1", 128, 512, gm=0)], soc, "AIC", shares).occupancy[0])
+    assert 24 * 65536 * 1000 / ps == pytest.approx(soc.memory.read_gbps, rel=1e-3)
+
+
+def test_hits_and_misses_add() -> None:
+    soc = load_soc("Ascend910B2")
+    work = MoveWork("GM_L1", 1024, 512, gm=3)
+
+    def at(miss: Fraction) -> int:
+        return int(price([work], soc, "AIC", MemoryShares(24, {3: miss})).occupancy[0])
+
+    assert at(Fraction(1, 4)) == pytest.approx((3 * at(Fraction(0)) + at(Fraction(1))) / 4, abs=2)
+
+
+def test_odd_pitch_is_slow() -> None:
+    """Grouped matmul with odd K or N on 910B2: 12 to 13 B/cycle a core."""
+    soc = load_soc("Ascend910B2")
+    rate = 65536 / cycles(MoveWork("GM_L1", 128, 512, align=2, gm=0), soc, memory=MemoryShares(24))
+    assert 12 <= rate <= 13
+
+
+def test_rounding_is_once_and_exact() -> None:
+    assert exact(0.1) == Fraction(1, 10)
+    assert [round_ps(Fraction(n, 4)) for n in (0, 1, 2, 3, 4, 5, 6)] == [0, 0, 1, 1, 1, 1, 2]
+    soc = load_soc("Ascend910B1")
+    assert cycle_ps(soc, "AIC") == Fraction(1_000_000, 1850)
+    # 2.1 + 1000 cycles of 1/1850 us, not 1000 times a rounded cycle
+    assert int(price([CubeWork("float16", 10, 10, 10)], soc, "AIC", ALONE).occupancy[0]) == round(1002.1e6 / 1850)
+
+
+def test_figures_that_a_price_rests_on_exist_in_the_chip() -> None:
+    works: list[Work] = [
+        CubeWork("float16", 1, 1, 1),
+        VectorWork("vadd", "float16", 2, counter=True, bank_conflicts=1),
+        MoveWork("GM_UB", 4, 100, align=4, gm=0),
+        MoveWork("UB_GM", 1, 4096, gm=1),
+        ScalarWork("div"),
+    ]
+    memory = MemoryShares(8, {0: Fraction(1, 2)}, {}, {1: Fraction(1, 2)})
+    for name in soc_names():
+        soc = load_soc(name)
+        kind = "AIV" if soc.chip.split_cores else "AICORE"
+        for keys in price(works, soc, kind, memory).figures:
+            assert keys
+            assert all(key in soc.figures for key in keys)
+
+
+def test_what_a_chip_lacks_is_an_error_that_names_it() -> None:
+    soc = load_soc("Ascend310")
+    with pytest.raises(SocError, match="float32"):
+        price([CubeWork("float32", 1, 1, 1)], soc, "AICORE", ALONE)
+    with pytest.raises(SocError, match="nonsense"):
+        price([VectorWork("nonsense", "float16", 1)], soc, "AICORE", ALONE)
+    with pytest.raises(SocError, match="UB_L0A"):
+        price([MoveWork("UB_L0A", 1, 32)], soc, "AICORE", ALONE)
+    with pytest.raises(ValueError, match="core kind 'CPU'"):
+        sync_times(soc, "CPU")
+
+
+MOVES = st.builds(
+    MoveWork,
+    st.sampled_from(("GM_L1", "GM_UB", "UB_GM")),
+    st.integers(1, 300),
+    st.integers(1, 4096),
+    st.sampled_from((2, 32, 512)),
+    st.just(0),
+    st.sampled_from(("", "nd2nz")),
+    st.just("float16"),
+)
+WORKS = st.one_of(
+    MOVES,
+    st.builds(CubeWork, st.sampled_from(("float16", "int8")), *(st.integers(1, 16) for _ in range(3))),
+    st.builds(
+        VectorWork,
+        st.sampled_from(("vadd", "vexp", "vconv")),
+        st.just("float16"),
+        st.integers(1, 255),
+        st.booleans(),
+        st.just(0),
+    ),
+    st.builds(Load3dWork, st.just("L1_L0A"), st.integers(512, 65536), st.integers(1, 4), st.just(3), st.booleans()),
+)
+FRACTIONS = st.fractions(0, 1, max_denominator=64)
+FASTER = {
+    "memory.read_gbps": 1.5,
+    "memory.l2_read_gbps": 2,
+    "memory.l2_write_gbps": 2,
+    "memory.core_l1_bytes_per_cycle": 1.2,
+    "memory.unaligned_bytes_per_cycle": 2,
+    "cores.clock_mhz": 1.3,
+}
+
+
+@settings(max_examples=300, deadline=None)
+@given(WORKS, st.sampled_from(sorted(FASTER)), st.integers(1, 48), FRACTIONS, FRACTIONS)
+def test_more_bandwidth_or_clock_never_costs_time(
+    work: Work, key: str, active: int, miss: Fraction, back: Fraction
+) -> None:
+    soc = load_soc("Ascend910A")
+    section, name = key.split(".")
+    fast = soc.override({key: getattr(getattr(soc, section), name) * FASTER[key]})
+    memory = MemoryShares(active, {0: miss}, {0: back / 4}, {0: back})
+    assert price([work], fast, "AICORE", memory).occupancy[0] <= price([work], soc, "AICORE", memory).occupancy[0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(MOVES, st.integers(1, 31), FRACTIONS)
+def test_more_active_cores_or_misses_never_save_time(work: MoveWork, active: int, miss: Fraction) -> None:
+    soc = load_soc("Ascend910A")
+    now = price([work], soc, "AICORE", MemoryShares(active, {0: miss / 2})).occupancy[0]
+    assert price([work], soc, "AICORE", MemoryShares(active + 1, {0: miss / 2})).occupancy[0] >= now
+    if soc.memory.read_gbps < soc.memory.l2_read_gbps:
+        assert price([work], soc, "AICORE", MemoryShares(active, {0: miss})).occupancy[0] >= now
