@@ -37,8 +37,10 @@ __all__ = [
 _loaded = {"families": False, "kernels": False}
 
 
-class UnknownOpError(ValueError):
+class UnknownOpError(ValueError, KeyError):
     """No operator of that type is registered."""
+
+    __str__ = ValueError.__str__
 
 
 def load(*, kernels: bool = True) -> None:

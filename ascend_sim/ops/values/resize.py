@@ -218,7 +218,7 @@ def _resize_plan(inputs: Specs, attrs: dict[str, Any]) -> tuple[tuple[int, ...],
     else:
         for i, a in enumerate(axes):
             out[a] = sizes[i] if sizes else floor(scales[i] * shape[a])
-            factors[a] = sizes[i] / shape[a] if sizes and shape[a] else (scales[i] if scales else 1.0)
+            factors[a] = scales[i] if scales else sizes[i] / max(shape[a], 1)
     roi = numbers("roi", 1)
     if roi and len(axes) != len(shape):
         first, last = [0.0] * len(shape), [1.0] * len(shape)
