@@ -1,1 +1,203 @@
+"""ONNX front end: opset 9 to 18 to the graph IR, one module per operator family."""
 
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ascend_sim.graph.errors import AtcError
+from ascend_sim.graph.ir import Graph
+from ascend_sim.graph.onnx_import import (
+    activation,
+    constants,
+    convolution,
+    elementwise,
+    logic,
+    matmul,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+    resize,
+    shape,
+)
+from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
+from ascend_sim.graph.onnx_import.reader import opset_of, read_model
+from ascend_sim.ops.schema import TensorSpec
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto, ValueInfoProto
+
+FAMILIES = (
+    activation, constants, convolution, elementwise, logic, matmul, movement, normalization, pooling, reduction,
+    resize, shape,
+)  # fmt: skip
+
+
+def converters() -> Table:
+    """ONNX operator type -> converter, of all families."""
+    table: Table = {}
+    for family in FAMILIES:
+        table.update(family.TABLE)
+    return table
+
+
+def import_onnx(
+    source: str | os.PathLike[str] | bytes,
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    input_format: str = "NCHW",
+) -> Graph:
+    """The graph of an ONNX model with static shapes.
+
+    ``input_shapes`` gives or overrides shapes of inputs by name. Raises `AtcError`: E16002 for an operator without
+    converter, E16005 for an opset out of range, E10001/E10016 for shapes that are missing or name no input.
+    """
+    model = read_model(source)
+    opset = opset_of(model)
+    graph = Graph(model.graph.name or "graph", [], [], [], {}, {}, {"opset": opset, "framework": "Onnx"})
+    importer = Importer(graph, opset)
+    _read_initializers(importer, model)
+    _declare_inputs(importer, model, dict(input_shapes or {}), input_format)
+    table = converters()
+    for index, proto in enumerate(model.graph.node):
+        _convert(importer, table, proto, index, opset)
+    for value in model.graph.output:
+        name = importer.resolve(value.name)
+        if name not in graph.specs:
+            raise AtcError("E16001", f"graph output {value.name!r} is made by no node")
+        graph.outputs.append(name)
+    graph.attrs["output_names"] = [value.name for value in model.graph.output]
+    return graph
+
+
+def _array(tensor: Any) -> np.ndarray[Any, Any]:
+    from onnx import numpy_helper
+
+    return np.asarray(numpy_helper.to_array(tensor))
+
+
+def _read_initializers(importer: Importer, model: ModelProto) -> None:
+    for tensor in model.graph.initializer:
+        if tensor.data_type == 8:  # strings
+            raise AtcError("E16002", f"initializer {tensor.name!r} holds strings, which the device cannot process")
+        importer.define(tensor.name, _array(tensor))
+    if model.graph.sparse_initializer:
+        raise AtcError("E16002", "the model has sparse initializers", "Store the weights densely.")
+
+
+def _declare_inputs(
+    importer: Importer, model: ModelProto, shapes: dict[str, tuple[int, ...]], input_format: str
+) -> None:
+    constants_ = importer.graph.constants
+    inputs = [v for v in model.graph.input if v.name not in constants_]
+    names = [v.name for v in inputs]
+    for name in shapes:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, 1)
+            raise AtcError(
+                "E10016",
+                f"--input_shape names {name!r}, which is not an input of the model",
+                f"The inputs are: {', '.join(names)}." + (f" Did you mean {close[0]!r}?" if close else ""),
+            )
+    for value in inputs:
+        importer.graph.inputs.append(value.name)
+        importer.graph.specs[value.name] = _input_spec(importer, value, shapes.get(value.name), input_format)
+
+
+def _input_spec(
+    importer: Importer, value: ValueInfoProto, given: tuple[int, ...] | None, input_format: str
+) -> TensorSpec:
+    tensor = value.type.tensor_type
+    if not value.type.HasField("tensor_type"):
+        raise AtcError("E16002", f"input {value.name!r} is a sequence, map or optional, not a tensor")
+    dims = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else -1 for d in tensor.shape.dim]
+    declared = tensor.HasField("shape")
+    if given is not None:
+        if declared and len(given) != len(dims):
+            raise AtcError(
+                "E10049", f"--input_shape gives {len(given)} dimensions for {value.name!r}, the model has {len(dims)}"
+            )
+        for i, (new, old) in enumerate(zip(given, dims, strict=False)):
+            if declared and old > 0 and new != old:
+                raise AtcError(
+                    "E10050",
+                    f"--input_shape gives {new} for dimension {i} of {value.name!r}, the model fixes it to {old}",
+                )
+        dims = list(given)
+    elif not declared or -1 in dims:
+        text = ",".join(str(d) for d in dims) if declared else "?"
+        raise AtcError(
+            "E10001",
+            f"input {value.name!r} has unknown dimensions ({text}) and --input_shape does not give them",
+            f'Add for example --input_shape="{value.name}:{",".join(str(d) if d > 0 else "1" for d in dims)}".',
+        )
+    importer.node = None
+    dtype = logic.onnx_dtype(importer, tensor.elem_type)
+    fmt = input_format if len(dims) == len(input_format) and input_format != "ND" else "ND"
+    return TensorSpec(tuple(dims), dtype, fmt)
+
+
+def _attributes(importer: Importer, proto: NodeProto) -> dict[str, Any]:
+    from onnx import AttributeProto
+
+    out: dict[str, Any] = {}
+    for attribute in proto.attribute:
+        match attribute.type:
+            case AttributeProto.FLOAT:
+                out[attribute.name] = attribute.f
+            case AttributeProto.INT:
+                out[attribute.name] = attribute.i
+            case AttributeProto.STRING:
+                out[attribute.name] = attribute.s.decode(errors="replace")
+            case AttributeProto.TENSOR:
+                out[attribute.name] = _array(attribute.t)
+            case AttributeProto.FLOATS:
+                out[attribute.name] = list(attribute.floats)
+            case AttributeProto.INTS:
+                out[attribute.name] = list(attribute.ints)
+            case AttributeProto.STRINGS:
+                out[attribute.name] = [s.decode(errors="replace") for s in attribute.strings]
+            case AttributeProto.GRAPH:
+                out[attribute.name] = attribute.g
+            case _:
+                out[attribute.name] = attribute
+    return out
+
+
+def _convert(importer: Importer, table: Table, proto: NodeProto, index: int, opset: int) -> None:
+    name = proto.name or f"{proto.op_type}_{index}"
+    converter = table.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
+    if converter is None:
+        raise _unsupported(name, proto, table, opset)
+    inputs = tuple(importer.resolve(n) if n else "" for n in proto.input)
+    for original, resolved in zip(proto.input, inputs, strict=True):
+        if resolved and resolved not in importer.graph.specs:
+            raise AtcError("E13005", f"node {name!r} ({proto.op_type}) reads {original!r}, which no earlier node makes")
+    outputs = list(proto.output)
+    while outputs and not outputs[-1]:
+        outputs.pop()
+    node = OnnxNode(proto.op_type, name, inputs, tuple(outputs), _attributes(importer, proto), proto.domain)
+    importer.node = node
+    try:
+        converter(importer, node)
+    except AtcError:
+        raise
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise importer.error(f"inputs or attributes do not fit: {error!r}") from error
+
+
+def _unsupported(name: str, proto: NodeProto, table: Table, opset: int) -> AtcError:
+    domain = proto.domain or "ai.onnx"
+    close = difflib.get_close_matches(proto.op_type, table, 1)
+    advice = "Replace the operator by supported ones before export, or cut the graph in front of it with --out_nodes."
+    if close:
+        advice += f" The nearest supported operator is {close[0]!r}."
+    if domain != "ai.onnx":
+        advice = f"Operators of domain {domain!r} are not standard ONNX; export without them. " + advice
+    return AtcError(
+        "E16002", f"no parser for operator {domain}::{opset}::{proto.op_type} (node {name!r}, opset {opset})", advice
+    )

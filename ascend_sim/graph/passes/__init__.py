@@ -1,1 +1,62 @@
+"""Graph passes: each module has ``run(graph, options) -> bool`` (whether it changed anything)."""
 
+from __future__ import annotations
+
+from types import ModuleType
+
+from ascend_sim.graph.ir import Graph
+from ascend_sim.graph.options import PassOptions
+from ascend_sim.graph.passes import (
+    activations,
+    bn_fold,
+    cleanup,
+    elementwise_chain,
+    epilogue,
+    flat_matmul,
+    fold,
+    formats,
+    pad_fold,
+    precision,
+    scalars,
+    scale_fold,
+)
+
+# In order; a name may come twice. What stock ATC calls the fusion, for --fusion_switch_file, stands beside it.
+PIPELINE: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
+    ("fold", fold, ("ConstantFoldingPass",)),
+    ("cleanup", cleanup, ()),
+    ("scalars", scalars, ()),
+    ("activations", activations, ("HardSwishFusionPass", "SwishFusionPass", "GeluFusionPass")),
+    ("flat_matmul", flat_matmul, ("BatchMatMulFusionPass",)),
+    ("bn_fold", bn_fold, ("ConvBatchnormFusionPass", "BatchNormBnInferFusionPass")),
+    ("scale_fold", scale_fold, ("ConvScaleFusionPass", "AABiasaddConvFusion", "MatMulBiasAddFusionPass")),
+    ("bn_fold", bn_fold, ()),
+    ("pad_fold", pad_fold, ("PadConv2dFusionPass",)),
+    ("cleanup", cleanup, ()),
+    ("epilogue", epilogue, ("TbeConvFixPipeFusionPass", "TbeConvElemwiseFusionPass", "FIXPIPEFUSIONPASS")),
+    ("elementwise_chain", elementwise_chain, ("AutomaticUbFusion",)),
+    ("precision", precision, ()),
+    ("cleanup", cleanup, ()),
+    ("formats", formats, ()),
+    ("cleanup", cleanup, ()),
+)
+REQUIRED = frozenset(("precision", "cleanup"))
+
+
+def pass_names() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name, _, _ in PIPELINE))
+
+
+def run_all(graph: Graph, options: PassOptions) -> None:
+    """Run the pipeline in place; switched-off passes are skipped (those a correct model needs always run)."""
+    off = options.options.switched_off
+    for name, module, stock in PIPELINE:
+        if name not in REQUIRED and (name in off or "ALL" in off or any(s in off for s in stock)):
+            continue
+        if options.options.progress is not None:
+            options.options.progress(name)
+        if module is scale_fold:
+            while scale_fold.run(graph, options):  # y * a + b needs two rounds
+                pass
+        else:
+            module.run(graph, options)

@@ -1,0 +1,318 @@
+"""A loaded model: its description, its values and its time on a device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.graph.errors import PARAM_INVALID, OmError
+from ascend_sim.graph.om.inout import IoDesc
+from ascend_sim.graph.om.reader import OmFile, read_om
+from ascend_sim.ops.dtypes import numpy_dtype
+
+if TYPE_CHECKING:
+    from ascend_sim.engine.memory import L2
+    from ascend_sim.graph.ir import Graph
+    from ascend_sim.graph.plan import MemoryPlan, Place
+    from ascend_sim.ops.cost import OpTiming
+    from ascend_sim.ops.schema import OpCall
+    from ascend_sim.runtime.device import Device
+    from ascend_sim.runtime.memory import Block
+    from ascend_sim.runtime.tasks import ModelTask, Step
+    from ascend_sim.soc import Soc
+
+Array = NDArray[Any]
+_BASE = 1 << 30  # where a model lies when no device memory was bound
+
+
+@dataclass(frozen=True)
+class NodeCall:
+    """One operator as the device runs it: ``call`` on storage specs; tensors by name ("" = absent)."""
+
+    name: str
+    call: OpCall
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One operator of the values plan; ``dead`` tensors are released after it."""
+
+    call: OpCall
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    dead: tuple[str, ...]
+
+
+class _Variant:
+    """One compiled graph with what its executions share."""
+
+    def __init__(self, graph: Graph, plan: MemoryPlan) -> None:
+        from ascend_sim import ops
+        from ascend_sim.graph.evaluate import call_of
+        from ascend_sim.graph.plan import is_free
+
+        ops.load(kernels=False)
+        self.graph = graph
+        self.plan = plan
+        self.calls: list[NodeCall] = []
+        self.steps: list[_Step] = []
+        last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs if name}
+        keep = {*graph.outputs, *graph.constants}
+        for position, node in enumerate(graph.nodes):
+            if not is_free(node.type):
+                call = call_of(graph, node)
+                self.calls.append(NodeCall(node.name, call, tuple(node.inputs), tuple(node.outputs)))
+            dead = {n for n in (*node.inputs, *node.outputs) if n and n not in keep and last.get(n, -1) <= position}
+            logical = call_of(graph, node, storage=False)
+            self.steps.append(_Step(logical, tuple(node.inputs), tuple(node.outputs), tuple(sorted(dead))))
+        self._addresses: tuple[tuple[int, ...], list[list[int]]] | None = None
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        from ascend_sim import ops
+
+        tensors: dict[str, Array] = dict(self.graph.constants)
+        tensors.update(zip(self.graph.inputs, inputs, strict=True))
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                results = ops.values(step.call, [tensors[n] if n else None for n in step.inputs])
+                tensors.update(zip(step.outputs, results, strict=False))
+                for name in step.dead:
+                    tensors.pop(name, None)
+        return [tensors[name] for name in self.graph.outputs]
+
+    def addresses(self, work: int, weight: int, inputs: Sequence[int], outputs: Sequence[int]) -> list[list[int]]:
+        """Addresses of every operator's inputs and outputs; the last answer is kept."""
+        key = (work, weight, *inputs, -1, *outputs)
+        if self._addresses is not None and self._addresses[0] == key:
+            return self._addresses[1]
+        places = self.plan.places
+
+        def address(name: str) -> int:
+            place: Place | None = places.get(name) if name else None
+            if place is None:
+                return 0
+            if place.region == "work":
+                return work + place.value
+            if place.region == "weight":
+                return weight + place.value
+            return (inputs if place.region == "input" else outputs)[place.value]
+
+        table = [[address(n) for n in (*call.inputs, *call.outputs)] for call in self.calls]
+        self._addresses = (key, table)
+        return table
+
+
+class LoadedModel:
+    """A model in memory.
+
+    ``inputs`` and ``outputs`` describe its tensors (`IoDesc`: name, size in bytes, dims, format, dtype); ``work_size``
+    and ``weight_size`` are what it needs of device memory. A model made by another ATC is described but not run.
+    """
+
+    def __init__(self, source: OmFile) -> None:
+        self.source = source
+        self.name = source.name
+        self.inputs: tuple[IoDesc, ...] = source.in_out.inputs
+        self.outputs: tuple[IoDesc, ...] = source.in_out.outputs
+        self.dynamic_batch: tuple[int, ...] = source.in_out.dynamic_batch
+        self._variants: list[_Variant] = []
+        if source.body is not None:
+            self._variants = [_Variant(graph, plan) for graph, plan in source.graphs()]
+            self.work_size = max(v.plan.work_size for v in self._variants)
+            self.weight_size = self._variants[0].plan.weight_size
+        else:
+            attrs = source.model.get("attr", {})
+            self.work_size = int(attrs.get("memory_size", {}).get("i", 0))
+            self.weight_size = int(attrs.get("weight_size", {}).get("i", 0))
+        self._work = _BASE
+        self._weight = _BASE + self.work_size
+        self._blocks: list[Block] = []
+
+    @classmethod
+    def from_bytes(cls, data: bytes | memoryview) -> LoadedModel:
+        """Raises `OmError` (with the code for pyACL in ``ret``)."""
+        return cls(read_om(data))
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> LoadedModel:
+        return cls(read_om(path))
+
+    @property
+    def soc_version(self) -> str:
+        return self.source.soc_version
+
+    @property
+    def executable(self) -> bool:
+        return bool(self._variants)
+
+    @property
+    def graph(self) -> Graph:
+        """The compiled graph. Raises `OmError` for a model made elsewhere."""
+        return self._variant(0).graph
+
+    @property
+    def calls(self) -> list[NodeCall]:
+        """The device operators in execution order."""
+        return self._variant(0).calls
+
+    def _variant(self, index: int) -> _Variant:
+        if not self._variants:
+            self.source.graphs()  # raises with the reason
+        return self._variants[index]
+
+    def check_soc(self, soc: Soc) -> None:
+        """Raise `OmError` when the model was compiled for another chip."""
+        if self.soc_version and self.soc_version != soc.name:
+            raise OmError(
+                f"E10001: model {self.name!r} was compiled for {self.soc_version}, the device is {soc.name}; convert it "
+                f"again with --soc_version={soc.name}",
+                PARAM_INVALID,
+            )
+
+    # values
+
+    def run_values(self, inputs: Sequence[Array], variant: int = 0) -> list[Array]:
+        """Outputs for inputs in the shapes and types that ``inputs`` describe (logical layout)."""
+        chosen = self._variant(variant)
+        graph = chosen.graph
+        if len(inputs) != len(graph.inputs):
+            raise ValueError(f"model {self.name!r} has {len(graph.inputs)} inputs, {len(inputs)} are given")
+        for name, array in zip(graph.inputs, inputs, strict=True):
+            spec = graph.specs[name]
+            if tuple(array.shape) != spec.shape or array.dtype != numpy_dtype(spec.dtype):
+                raise ValueError(
+                    f"input {name!r} is {array.dtype}{list(array.shape)}; expected {spec.dtype}{list(spec.shape)}"
+                )
+        return chosen.run(inputs)
+
+    # device memory and time
+
+    def bind(self, work_address: int, weight_address: int) -> None:
+        """Use these device addresses for the work area and the weights."""
+        self._work, self._weight = work_address, weight_address
+
+    def place(self, device: Device) -> None:
+        """Take work area and weights from the device's memory (raises `OutOfMemory`)."""
+        owner = f"model {self.name}"
+        blocks = []
+        try:
+            for size in (self.work_size, self.weight_size):
+                blocks.append(device.arena.allocate(max(size, 1), max(size, 1), owner))
+        except MemoryError:
+            for block in blocks:
+                device.arena.release(block)
+            raise
+        self._blocks = blocks
+        self.bind(blocks[0].address, blocks[1].address)
+
+    def unplace(self, device: Device) -> None:
+        """Give the memory of `place` back."""
+        for block in self._blocks:
+            device.arena.release(block)
+        self._blocks = []
+
+    def operator_timings(
+        self,
+        soc: Soc,
+        l2: L2 | None = None,
+        inputs: Sequence[int] | None = None,
+        outputs: Sequence[int] | None = None,
+        variant: int = 0,
+    ) -> Iterable[tuple[NodeCall, OpTiming]]:
+        """Operators with their time in order, each timed when it is asked for (``l2`` changes as they run).
+
+        ``inputs`` and ``outputs`` are the addresses of the user's buffers; by default they follow the model.
+        """
+        from ascend_sim.ops.cost import op_timing
+
+        chosen = self._variant(variant)
+        if inputs is None or outputs is None:
+            inputs, outputs = self._default_buffers()
+        table = chosen.addresses(self._work, self._weight, inputs, outputs)
+        for node, addresses in zip(chosen.calls, table, strict=True):
+            yield node, op_timing(node.call, soc, l2, addresses)
+
+    def _default_buffers(self) -> tuple[list[int], list[int]]:
+        cursor = max(self._work + self.work_size, self._weight + self.weight_size)
+        groups: list[list[int]] = []
+        for descs in (self.inputs, self.outputs):
+            group = []
+            for desc in descs:
+                group.append(cursor)
+                cursor += -(-desc.size // 512) * 512
+            groups.append(group)
+        return groups[0], groups[1]
+
+    def plan(self, device: Device, inputs: Sequence[int], outputs: Sequence[int], variant: int = 0) -> Iterable[Step]:
+        """The operators as runtime steps, for a `ModelTask`."""
+        from ascend_sim.ops.cost import op_timing
+        from ascend_sim.runtime.tasks import Step
+
+        chosen = self._variant(variant)
+        offset = device.offset
+        work, weight = (offset(self._work), offset(self._weight)) if self._blocks else (self._work, self._weight)
+        table = chosen.addresses(work, weight, [offset(a) for a in inputs], [offset(a) for a in outputs])
+        for node, addresses in zip(chosen.calls, table, strict=True):
+            yield Step(node.name, node.call, op_timing(node.call, device.soc, device.l2, addresses))
+
+    def compute(self, inputs: Sequence[int], outputs: Sequence[int], variant: int = 0) -> None:
+        """Read the input buffers, run the model, write the output buffers (mapped addresses)."""
+        chosen = self._variant(variant)
+        graph = chosen.graph
+        arrays = [
+            _view(a, graph.specs[n].shape, graph.specs[n].dtype) for n, a in zip(graph.inputs, inputs, strict=True)
+        ]
+        for name, address, value in zip(graph.outputs, outputs, chosen.run(arrays), strict=True):
+            spec = graph.specs[name]
+            target = _view(address, spec.shape, spec.dtype)
+            np.copyto(target, np.asarray(value).reshape(spec.shape), casting="unsafe")
+
+    def task(
+        self,
+        model_id: int,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        *,
+        exclusive: bool = False,
+        values: bool = True,
+        variant: int = 0,
+    ) -> ModelTask:
+        """One execution on the user's buffers (addresses of mapped memory), to be submitted to a stream.
+
+        ``exclusive``: the host waits for it. ``values`` False gives time without results.
+        """
+        from ascend_sim.runtime.tasks import ModelTask
+
+        self._variant(variant)
+        fixed_in, fixed_out = tuple(inputs), tuple(outputs)
+
+        def compute() -> None:
+            if values:
+                self.compute(fixed_in, fixed_out, variant)
+
+        return ModelTask(
+            self.name,
+            model_id,
+            lambda device: self.plan(device, fixed_in, fixed_out, variant),
+            compute,
+            exclusive,
+        )
+
+
+def _view(address: int, shape: tuple[int, ...], dtype: str) -> Array:
+    """Mapped memory as an array (no copy)."""
+    import ctypes
+
+    kind = numpy_dtype(dtype)
+    count = int(np.prod(shape, dtype=np.int64))
+    if count == 0:
+        return np.empty(shape, kind)
+    raw = (ctypes.c_uint8 * (count * kind.itemsize)).from_address(address)
+    return np.frombuffer(raw, np.uint8).view(kind).reshape(shape)

@@ -1,0 +1,213 @@
+"""The compiled graph as ``ge.proto.ModelDef`` and ``domi.ModelTaskDef``, the way ATC lays them out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from ascend_sim.graph.ir import Graph, Node
+from ascend_sim.graph.om.inout import InOut, IoDesc
+from ascend_sim.graph.om.proto import (
+    LIST_BOOL,
+    LIST_FLOAT,
+    LIST_INT,
+    LIST_STRING,
+    PROTO_DTYPES,
+    TABLES,
+)
+from ascend_sim.graph.om.wire import encode
+from ascend_sim.graph.plan import MemoryPlan, Place, constants_in_order, is_free
+from ascend_sim.ops.schema import TensorSpec
+from ascend_sim.soc import Soc
+
+Message = dict[str, Any]
+FEATURE_BASE = 0x80000000  # logical base address of the work area in task arguments, as ATC writes it
+TASK_KERNEL = 0
+KERNEL_TE = 2
+
+
+def attr(value: Any) -> Message:
+    """An AttrDef. Nested tuples (epilogue steps) become strings ``name:parameter:...``."""
+    if isinstance(value, bool):
+        return {"b": value}
+    if isinstance(value, int):
+        return {"i": value}
+    if isinstance(value, float):
+        return {"f": value}
+    if isinstance(value, str):
+        return {"s": value.encode()}
+    if isinstance(value, bytes):
+        return {"s": value}
+    items = list(value)
+    if all(isinstance(v, bool) for v in items):
+        return {"list": {"b": items, "val_type": LIST_BOOL}}
+    if all(isinstance(v, int) for v in items):
+        return {"list": {"i": items, "val_type": LIST_INT}}
+    if all(isinstance(v, int | float) for v in items):
+        return {"list": {"f": [float(v) for v in items], "val_type": LIST_FLOAT}}
+    texts = [":".join(str(p) for p in v) if isinstance(v, list | tuple) else str(v) for v in items]
+    return {"list": {"s": [t.encode() for t in texts], "val_type": LIST_STRING}}
+
+
+def descriptor(name: str, spec: TensorSpec, place: Place | None) -> Message:
+    """A TensorDescriptor; weights carry their place in the weights partition."""
+    weight = place is not None and place.region == "weight"
+    attrs = {"origin_format": attr(spec.origin_format or spec.format)}
+    if spec.origin_shape is not None:
+        attrs["origin_shape"] = attr(spec.origin_shape)
+    message: Message = {
+        "name": name,
+        "dtype": PROTO_DTYPES[spec.dtype],
+        "shape": {"dim": list(spec.shape)},
+        "layout": spec.format,
+        "attr": attrs,
+        "size": spec.nbytes,
+    }
+    if weight:
+        assert place is not None
+        message |= {"weight_size": place.nbytes, "data_offset": place.value}
+    return message
+
+
+class _Encoder:
+    def __init__(self, graph: Graph, plan: MemoryPlan) -> None:
+        self.graph = graph
+        self.plan = plan
+        self.source: dict[str, str] = {}  # tensor -> "op:index"
+        self.ops: list[Message] = []
+
+    def _desc(self, name: str) -> Message:
+        return descriptor(name, self.graph.specs[name], self.plan.places.get(name))
+
+    def _address(self, name: str) -> int:
+        place = self.plan.places.get(name)
+        return place.value if place is not None and place.region == "work" else 0
+
+    def add(self, name: str, op_type: str, inputs: list[str], outputs: list[str], attrs: Mapping[str, Any]) -> None:
+        sources = [self.source[n] if n else "" for n in inputs]
+        pairs = [s.rsplit(":", 1) for s in sources if s]
+        self.ops.append({
+            "name": name,
+            "type": op_type,
+            "input": sources,
+            "attr": {k: v if isinstance(v, dict) else attr(v) for k, v in attrs.items()},
+            "id": len(self.ops),
+            "stream_id": 0,
+            "src_name": [p[0] for p in pairs],
+            "src_index": [int(p[1]) for p in pairs],
+            "input_i": [self._address(n) for n in inputs if n],
+            "output_i": [self._address(n) for n in outputs],
+            "is_input_const": [n in self.graph.constants for n in inputs if n],
+            "input_desc": [self._desc(n) for n in inputs if n],
+            "output_desc": [self._desc(n) for n in outputs],
+        })  # fmt: skip
+        for index, output in enumerate(outputs):
+            self.source[output] = f"{name}:{index}"
+
+    def graph_def(self) -> Message:
+        graph = self.graph
+        for index, name in enumerate(graph.inputs):
+            self.add(name, "Data", [], [name], {"index": index})
+        for name in constants_in_order(graph):
+            value = {"t": {"desc": self._desc(name)}}
+            self.add(name, "Const", [], [name], {"value": value})
+        for node in graph.nodes:
+            self.add(node.name, node.type, node.inputs, node.outputs, _node_attrs(node))
+        self.add("Node_Output", "NetOutput", graph.outputs, [], {})
+        return {"name": graph.name, "op": self.ops}
+
+
+def _node_attrs(node: Node) -> dict[str, Any]:
+    attrs = dict(node.attrs)
+    if len(node.origin) > 1:
+        attrs["_datadump_original_op_names"] = list(node.origin)
+    if node.attrs.get("epilogue") or node.attrs.get("steps"):
+        attrs["_sim_fused_ops"] = [str(step[0]) for step in node.attrs.get("epilogue") or node.attrs["steps"]]
+    return attrs
+
+
+def output_node_names(graph: Graph) -> list[str]:
+    """``node:index:topname`` of every output, as attr_model_out_nodes_name stores them."""
+    makers = {name: (node.name, i) for node in graph.nodes for i, name in enumerate(node.outputs)}
+    out = []
+    for name, top in zip(graph.outputs, graph.attrs["output_names"], strict=True):
+        node, index = makers.get(name, (name, 0))
+        out.append(f"{node}:{index}:{top}")
+    return out
+
+
+def in_out(graph: Graph) -> InOut:
+    """What pyACL says about the inputs and outputs of a static graph."""
+    inputs = []
+    for name in graph.inputs:
+        spec = graph.specs[name]
+        inputs.append(IoDesc(name, spec.nbytes, spec.shape, spec.format, spec.dtype))
+    outputs = []
+    for name, full in zip(graph.outputs, output_node_names(graph), strict=True):
+        spec = graph.specs[name]
+        fmt = "NCHW" if len(spec.shape) == 4 else "ND"
+        outputs.append(IoDesc(full, spec.nbytes, spec.shape, fmt, spec.dtype))
+    return InOut(tuple(inputs), tuple(outputs))
+
+
+def model_def(graph: Graph, plan: MemoryPlan, soc: Soc, name: str, command: str, version: str) -> bytes:
+    attrs = {
+        "atc_cmdline": command,
+        "atc_version": f"sim {version}",
+        "soc_version": soc.name,
+        "framework_type": "Onnx",
+        "memory_size": plan.work_size,
+        "zero_copy_memory_size": sum(
+            graph.specs[n].nbytes for n in (*graph.inputs, *graph.outputs) if n in plan.places
+        ),
+        "weight_size": plan.weight_size,
+        "stream_num": 1,
+        "event_num": 0,
+        "label_num": 0,
+        "core_type": 0,
+        "task_gen_base_addr": FEATURE_BASE,
+        "task_gen_weight_addr": FEATURE_BASE + plan.work_size,
+        "attr_model_out_nodes_name": output_node_names(graph),
+    }
+    message = {
+        "name": name,
+        "version": 1,
+        "graph": [_Encoder(graph, plan).graph_def()],
+        "attr": {key: attr(value) for key, value in attrs.items()},
+    }
+    return encode("ModelDef", message, TABLES)
+
+
+def task_info(graph: Graph, plan: MemoryPlan) -> bytes:
+    """One kernel task per device operator, its arguments the logical addresses of inputs and outputs."""
+
+    def address(name: str) -> int:
+        place = plan.places[name]
+        base = {"work": FEATURE_BASE, "weight": FEATURE_BASE + plan.work_size}.get(place.region, 0)
+        return base + place.value if base else place.value
+
+    tasks = []
+    for index, node in enumerate(graph.nodes):
+        if is_free(node.type):
+            continue
+        args = [address(n) for n in (*node.inputs, *node.outputs) if n and n in plan.places]
+        kernel = {
+            "context": {"kernel_type": KERNEL_TE, "op_index": index, "args_count": len(args)},
+            "block_dim": 1,
+            "args_size": 8 * len(args),
+            "args": struct.pack(f"<{len(args)}Q", *args),
+            "kernel_name": f"sim_{node.type}",
+        }
+        tasks.append({"id": len(tasks), "type": TASK_KERNEL, "stream_id": 0, "kernel": kernel})
+    message = {
+        "version": "0.0.0",
+        "task": tasks,
+        "memory_size": plan.work_size,
+        "stream_num": 1,
+        "weight_size": plan.weight_size,
+        "base_addr": FEATURE_BASE,
+        "weight_addr": FEATURE_BASE + plan.work_size,
+        "batch_num": 1,
+    }
+    return encode("ModelTaskDef", message, TABLES)

@@ -1,0 +1,186 @@
+"""The state of one import: the growing graph, and what operator converters may do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim import ops
+from ascend_sim.graph.errors import AtcError
+from ascend_sim.graph.evaluate import constant_spec, evaluate, infer
+from ascend_sim.graph.ir import Graph, Node
+from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
+
+FOLD_LIMIT_BYTES = 1 << 30  # results larger than this stay operators
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """One ONNX node with decoded attributes; ``inputs`` are graph tensor names ("" = absent)."""
+
+    type: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: dict[str, Any]
+    domain: str = ""
+
+    def input(self, index: int) -> str:
+        """Name of an optional input, "" when absent."""
+        return self.inputs[index] if index < len(self.inputs) else ""
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.attrs.get(name, default)
+
+
+class Importer:
+    """Collects IR nodes. Every tensor has a spec at once, and operators on constants are evaluated at once, so
+    converters may ask for values of shapes, axes and the like (data propagation)."""
+
+    def __init__(self, graph: Graph, opset: int) -> None:
+        self.graph = graph
+        self.opset = opset
+        self.node: OnnxNode | None = None
+        self._alias: dict[str, str] = {}
+        self._serial = 0
+        self._small: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+
+    # names and specs
+
+    def resolve(self, name: str) -> str:
+        """Graph tensor of an ONNX value name."""
+        return self._alias.get(name, name)
+
+    def spec(self, name: str) -> TensorSpec:
+        return self.graph.specs[name]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.graph.specs[name].shape
+
+    def rank(self, name: str) -> int:
+        return len(self.graph.specs[name].shape)
+
+    def dtype(self, name: str) -> str:
+        return self.graph.specs[name].dtype
+
+    def constant(self, name: str) -> Array | None:
+        """Value of a tensor known at compile time."""
+        return self.graph.constants.get(name) if name else None
+
+    def ints(self, name: str, what: str) -> list[int]:
+        """A constant tensor as ints; an error that names the node when its value is not known."""
+        value = self.constant(name)
+        if value is None:
+            raise self.error(
+                f"its input {what!r} ({name}) is not a compile-time constant",
+                "Fix the input shapes with --input_shape, or simplify the model so that this input becomes constant.",
+            )
+        return [int(v) for v in value.reshape(-1)]
+
+    def fresh(self, base: str) -> str:
+        self._serial += 1
+        return f"{base}__{self._serial}"
+
+    def error(self, cause: str, hint: str = "", code: str = "E14001") -> AtcError:
+        node = self.node
+        where = f"node {node.name!r} ({node.type}, opset {self.opset})" if node is not None else "the graph"
+        return AtcError(code, f"{where}: {cause}", hint)
+
+    # building
+
+    def const(self, value: Any, dtype: str | None = None, base: str = "const") -> str:
+        """A constant tensor; equal small ones are shared."""
+        array = np.asarray(value, dtype=dtype)
+        key = (array.dtype.str, array.shape, array.tobytes()) if array.nbytes <= 256 else None
+        if key is not None and key in self._small:
+            return self._small[key]
+        name = self.fresh(base)
+        self.define(name, array)
+        if key is not None:
+            self._small[key] = name
+        return name
+
+    def define(self, name: str, array: Array) -> None:
+        """Make ``name`` a constant."""
+        if array.dtype == object:
+            raise self.error(f"tensor {name!r} holds strings, which the device cannot process")
+        array = np.ascontiguousarray(array) if array.ndim else array
+        self.graph.constants[name] = array
+        self.graph.specs[name] = constant_spec(array)
+
+    def alias(self, name: str, target: str) -> None:
+        """ONNX value ``name`` is the graph tensor ``target``."""
+        self._alias[name] = target
+
+    def emit(
+        self,
+        op_type: str,
+        inputs: Sequence[str],
+        attrs: dict[str, Any] | None = None,
+        outputs: Sequence[str] | None = None,
+        count: int = 1,
+    ) -> list[str]:
+        """Append an operator; returns its output names (those of ``outputs``, else new ones)."""
+        node = self.node
+        assert node is not None
+        attrs = {k: v for k, v in (attrs or {}).items() if v is not None}
+        base = node.name
+        names = (
+            [n or self.fresh(base) for n in outputs]
+            if outputs is not None
+            else [self.fresh(base) for _ in range(count)]
+        )
+        ops.load(kernels=False)
+        if ops.registry.find(op_type) is None:
+            raise self.error(f"it needs the Ascend IR operator {op_type!r}, which is not registered", code="E10501")
+        args = list(inputs)
+        while args and not args[-1]:
+            args.pop()
+        specs = [self.graph.specs[n] if n else None for n in args]
+        try:
+            results = infer(op_type, specs, attrs)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise self.error(f"{op_type}: {error}") from error
+        while names and len(results) < len(names):
+            raise self.error(f"{op_type} gives {len(results)} outputs, {len(names)} are asked for")
+        results = results[: len(names)]
+        if not self._fold(op_type, args, specs, results, attrs, names):
+            for name, spec in zip(names, results, strict=True):
+                self.graph.specs[name] = spec
+            first = not any(n.name == base for n in self.graph.nodes[-8:])
+            self.graph.nodes.append(
+                Node(base if first else self.fresh(base + "/" + op_type), op_type, args, names, attrs, (node.name,))
+            )
+        return names
+
+    def _fold(
+        self,
+        op_type: str,
+        args: list[str],
+        specs: list[TensorSpec | None],
+        results: list[TensorSpec],
+        attrs: dict[str, Any],
+        names: list[str],
+    ) -> bool:
+        """Evaluate an operator whose inputs are all known."""
+        constants = self.graph.constants
+        if not args or any(n and n not in constants for n in args) or sum(s.nbytes for s in results) > FOLD_LIMIT_BYTES:
+            return False
+        call = OpCall(op_type, tuple(specs), tuple(results), freeze_attrs(attrs))
+        try:
+            values = evaluate(call, [constants[n] if n else None for n in args])
+        except (NotImplementedError, KeyError):
+            return False
+        for name, value in zip(names, values, strict=False):
+            self.define(name, np.asarray(value))
+        return True
+
+
+Converter = Callable[[Importer, OnnxNode], None]
+Table = dict[str, Converter]

@@ -1,0 +1,84 @@
+"""Arithmetic element by element: unary, binary and variadic operators."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
+
+UNARY = {
+    "Abs": "Abs", "Acos": "Acos", "Acosh": "Acosh", "Asin": "Asin", "Asinh": "Asinh", "Atan": "Atan", "Atanh": "Atanh",
+    "Ceil": "Ceil", "Cos": "Cos", "Cosh": "Cosh", "Erf": "Erf", "Exp": "Exp", "Floor": "Floor", "Log": "Log",
+    "Neg": "Neg", "Reciprocal": "Reciprocal", "Round": "Round", "Sign": "Sign", "Sin": "Sin", "Sinh": "Sinh",
+    "Sqrt": "Sqrt", "Tan": "Tan",
+}  # fmt: skip
+
+
+def unary(ir: str, imp: Importer, node: OnnxNode) -> None:
+    imp.emit(ir, node.inputs[:1], {}, node.outputs)
+
+
+def binary(ir: str, imp: Importer, node: OnnxNode) -> None:
+    imp.emit(ir, node.inputs[:2], {}, node.outputs)
+
+
+def variadic(ir: str, imp: Importer, node: OnnxNode) -> None:
+    """Max, Min and Sum of any number of inputs as a chain of two-input operators."""
+    if len(node.inputs) == 1:
+        imp.alias(node.outputs[0], node.inputs[0])
+        return
+    total = node.inputs[0]
+    for name in node.inputs[1:-1]:
+        total = imp.emit(ir, [total, name])[0]
+    imp.emit(ir, [total, node.inputs[-1]], {}, node.outputs)
+
+
+def mean(imp: Importer, node: OnnxNode) -> None:
+    total = node.inputs[0]
+    for name in node.inputs[1:]:
+        total = imp.emit("Add", [total, name])[0]
+    imp.emit("Mul", [total, imp.const(1.0 / len(node.inputs), imp.dtype(total))], {}, node.outputs)
+
+
+def div(imp: Importer, node: OnnxNode) -> None:
+    """Div: RealDiv on floats; integers divide towards zero."""
+    integer = np.dtype(imp.dtype(node.inputs[0])).kind in "iu" if imp.dtype(node.inputs[0]) != "bfloat16" else False
+    imp.emit("Div" if integer else "RealDiv", node.inputs[:2], {}, node.outputs)
+
+
+def power(imp: Importer, node: OnnxNode) -> None:
+    """Pow; an exponent of 2 is Square, 0.5 is Sqrt, and its dtype follows the base."""
+    base, exponent = node.inputs[0], node.inputs[1]
+    value = imp.constant(exponent)
+    if value is not None and value.size == 1 and value.ndim <= imp.rank(base):
+        if float(value.reshape(-1)[0]) == 2.0:
+            imp.emit("Square", [base], {}, node.outputs)
+            return
+        if float(value.reshape(-1)[0]) == 0.5 and imp.dtype(base).startswith(("float", "bfloat")):
+            imp.emit("Sqrt", [base], {}, node.outputs)
+            return
+    if imp.dtype(exponent) != imp.dtype(base):
+        exponent = imp.emit("Cast", [exponent], {"dst_type": imp.dtype(base)})[0]
+    imp.emit("Pow", [base, exponent], {}, node.outputs)
+
+
+def mod(imp: Importer, node: OnnxNode) -> None:
+    """Mod: fmod=1 keeps the dividend's sign, fmod=0 the divisor's."""
+    imp.emit("Mod" if node.attr("fmod", 0) else "FloorMod", node.inputs[:2], {}, node.outputs)
+
+
+TABLE: Table = {
+    **{name: partial(unary, ir) for name, ir in UNARY.items()},
+    "Add": partial(binary, "Add"),
+    "Sub": partial(binary, "Sub"),
+    "Mul": partial(binary, "Mul"),
+    "Div": div,
+    "Pow": power,
+    "Mod": mod,
+    "Max": partial(variadic, "Maximum"),
+    "Min": partial(variadic, "Minimum"),
+    "Sum": partial(variadic, "Add"),
+    "Mean": mean,
+}

@@ -1,0 +1,64 @@
+"""Reading an ONNX file: parse, check, and hand out the graph with its declared inputs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ascend_sim.graph.errors import AtcError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+MIN_OPSET, MAX_OPSET = 9, 18
+
+
+def read_model(source: str | os.PathLike[str] | bytes) -> ModelProto:
+    """Parse ONNX bytes or a file (external data included). Raises `AtcError`."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    model = onnx.ModelProto()
+    folder: str | None = None
+    if isinstance(source, bytes):
+        data, what = source, "the given bytes"
+    else:
+        path = Path(source)
+        what = str(path)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise AtcError("E10410", f"model file {what} does not exist", "Check the path given to --model.") from None
+        except OSError as error:
+            raise AtcError("E13001", f"model file {what} cannot be opened: {error.strerror}") from None
+        folder = str(path.parent)
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        raise AtcError("E13005", f"{what} is not an ONNX model: its protobuf cannot be parsed") from None
+    if not model.HasField("graph"):
+        raise AtcError("E16004", f"{what} holds no graph", "Export the model again; the file may be truncated.")
+    if not model.graph.output:
+        raise AtcError("E16001", f"the graph of {what} has no output")
+    if folder is not None:
+        try:
+            onnx.load_external_data_for_model(model, folder)
+        except Exception as error:
+            raise AtcError("E13001", f"external data of {what} cannot be read: {error}") from None
+    return model
+
+
+def opset_of(model: ModelProto) -> int:
+    """Version of the default ONNX domain, checked against what the front end accepts."""
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    version = versions.get("", versions.get("ai.onnx", 0))
+    if not version and not versions:
+        version = 1 if model.ir_version < 3 else 0
+    if not MIN_OPSET <= version <= MAX_OPSET:
+        raise AtcError(
+            "E16005",
+            f"the model uses ai.onnx opset {version}; opsets {MIN_OPSET} to {MAX_OPSET} are supported",
+            f"Export the model with an opset of at most {MAX_OPSET}, or convert it with onnx.version_converter.",
+        )
+    return int(version)

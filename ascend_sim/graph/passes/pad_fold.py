@@ -1,0 +1,26 @@
+"""Zero padding in front of a convolution becomes the convolution's own padding."""
+
+from __future__ import annotations
+
+from ascend_sim.graph.edit import Editor
+from ascend_sim.graph.ir import Graph
+from ascend_sim.graph.options import PassOptions
+
+
+def run(graph: Graph, options: PassOptions) -> bool:
+    editor = Editor(graph)
+    for node in editor.nodes("PadV3"):
+        pads = graph.constants.get(node.inputs[1])
+        fill = editor.scalar(node.inputs[2]) if len(node.inputs) > 2 else 0.0
+        user = editor.only_user(node.outputs[0])
+        if pads is None or fill != 0.0 or node.attrs.get("mode", "constant") != "constant" or user is None:
+            continue
+        if user.type not in ("Conv2D", "DepthwiseConv2D") or user.inputs[0] != node.outputs[0] or pads.size != 8:
+            continue
+        (_, _), (_, _), (top, bottom), (left, right) = pairs = pads.reshape(4, 2).tolist()
+        if any(pairs[0]) or any(pairs[1]):
+            continue
+        user.attrs["pads"] = [a + b for a, b in zip(user.attrs["pads"], (top, bottom, left, right), strict=True)]
+        user.origin = tuple(dict.fromkeys((*node.origin, *user.origin)))
+        editor.bypass(node, node.inputs[0])
+    return editor.finish()

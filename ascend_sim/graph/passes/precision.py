@@ -1,0 +1,140 @@
+"""Precision: which operators run in fp16, and the Cast operators that follow from it.
+
+``force_fp16`` (ATC's default) runs every floating-point operator in fp16; inputs and outputs keep the types of the
+source model unless --input_fp16_nodes or --output_type say otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.graph.edit import Editor
+from ascend_sim.graph.errors import AtcError
+from ascend_sim.graph.evaluate import constant_spec
+from ascend_sim.graph.ir import Graph, Node
+from ascend_sim.graph.options import CompileOptions, PassOptions
+from ascend_sim.graph.passes._affine import CUBE
+from ascend_sim.ops.schema import TensorSpec
+from ascend_sim.soc import Soc
+
+WIDE = ("float32", "float64")
+FP16_MAX = 65504.0
+
+
+def _clipped(value: NDArray[Any]) -> NDArray[np.float16]:
+    """fp16 with finite values kept finite (ATC's is_weight_clip)."""
+    wide = value.astype(np.float32)
+    finite = np.isfinite(wide)
+    wide[finite] = np.clip(wide[finite], -FP16_MAX, FP16_MAX)
+    return wide.astype(np.float16)
+
+
+def _target(node: Node, mode: str, soc: Soc) -> str | None:
+    """Floating-point type an operator runs in; None leaves it as it is."""
+    if mode == "must_keep_origin_dtype":
+        return None
+    if mode == "force_fp16" or (mode.startswith("allow_mix_precision")):
+        return "float16"
+    if node.type not in CUBE:  # the rest keep fp32 where they can: vector operators have it
+        return "float32"
+    if mode == "allow_fp32_to_fp16" and soc.cube.fp32_cycles_per_fractal > 0:
+        return "float32"
+    return "float16"
+
+
+def _with_dtype(spec: TensorSpec, dtype: str) -> TensorSpec:
+    return TensorSpec(spec.shape, dtype, spec.format, spec.origin_shape, spec.origin_format)
+
+
+class _Caster:
+    """Casts a tensor once per target type."""
+
+    def __init__(self, editor: Editor) -> None:
+        self.editor = editor
+        self.made: dict[tuple[str, str], str] = {}
+
+    def __call__(self, name: str, dtype: str, before: Node | None) -> str:
+        editor = self.editor
+        spec = editor.graph.specs[name]
+        if spec.dtype == dtype:
+            return name
+        key = (name, dtype)
+        if key in self.made:
+            return self.made[key]
+        value = editor.constant(name)
+        if value is not None:
+            cast = _clipped(value) if dtype == "float16" else value.astype(dtype)
+            new = editor.add_constant(f"{name}/{dtype}", cast)
+            editor.graph.specs[new] = constant_spec(cast, spec.format)
+        else:
+            new = editor.new_name(f"{name}/{dtype}")
+            node = Node(editor.new_node_name(f"trans_Cast_{name}"), "Cast", [name], [new], {"dst_type": dtype})
+            editor.add(node, [_with_dtype(spec, dtype)], before=before)
+        self.made[key] = new
+        return new
+
+
+def _input_types(graph: Graph, options: CompileOptions) -> None:
+    for name in options.input_fp16_nodes:
+        if name not in graph.inputs:
+            raise AtcError(
+                "E10016", f"--input_fp16_nodes names {name!r}, which is not an input of the model",
+                f"The inputs are: {', '.join(graph.inputs)}.",
+            )  # fmt: skip
+        if graph.specs[name].dtype not in (*WIDE, "float16"):
+            raise AtcError("E10003", f"--input_fp16_nodes: input {name!r} is {graph.specs[name].dtype}, not a float")
+        graph.specs[name] = _with_dtype(graph.specs[name], "float16")
+
+
+def _convert(node: Node, graph: Graph, dtype: str, cast: _Caster) -> None:
+    """Run one operator in ``dtype``."""
+    inputs = list(node.inputs)
+    floats = (*WIDE, "float16")
+    for i, name in enumerate(inputs):
+        if name and graph.specs[name].dtype in floats and node.type != "Cast":
+            inputs[i] = cast(name, dtype, node)
+    if inputs != node.inputs:
+        cast.editor.set_inputs(node, inputs)
+    for name in node.outputs:
+        spec = graph.specs[name]
+        if spec.dtype in floats:
+            graph.specs[name] = _with_dtype(spec, dtype)
+    if node.type == "Cast":
+        node.attrs["dst_type"] = graph.specs[node.outputs[0]].dtype
+
+
+def run(graph: Graph, options: PassOptions) -> bool:
+    editor = Editor(graph)
+    cast = _Caster(editor)
+    mode = options.options.precision_mode
+    wanted = [graph.specs[name].dtype for name in graph.outputs]
+    _input_types(graph, options.options)
+    for node in editor.nodes():
+        dtype = _target(node, mode, options.soc)
+        if dtype is None:
+            if node.type in CUBE and graph.specs[node.inputs[0]].dtype in WIDE:
+                _check_fp32_cube(node, options.soc)
+            continue
+        _convert(node, graph, dtype, cast)
+        if node.type in CUBE and dtype == "float16" and mode in ("force_fp32", "cube_fp16in_fp32out"):
+            graph.specs[node.outputs[0]] = _with_dtype(graph.specs[node.outputs[0]], "float32")
+    names = graph.attrs["output_names"]
+    for index, name in enumerate(list(graph.outputs)):
+        types = options.options.output_types
+        target = types.get(names[index], types.get("", wanted[index]))
+        if graph.specs[name].dtype != target:
+            graph.outputs[index] = cast(name, target, None)
+    editor.changed = True
+    return editor.finish()
+
+
+def _check_fp32_cube(node: Node, soc: Soc) -> None:
+    if soc.cube.fp32_cycles_per_fractal <= 0:
+        raise AtcError(
+            "E10001",
+            f"operator {node.name!r} ({node.type}) is float32, which the cube of {soc.name} does not multiply",
+            "Use --precision_mode=force_fp16 or allow_fp32_to_fp16.",
+        )

@@ -1,0 +1,90 @@
+"""Tensors in their storage formats as bytes, both ways."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.graph.ir import Graph
+from ascend_sim.isa import layout
+from ascend_sim.ops.dtypes import numpy_dtype
+from ascend_sim.ops.schema import TensorSpec
+
+Array = NDArray[Any]
+DEPTHWISE = -1  # filter kind: 16 channels on the diagonal of one fractal; else the number of groups
+
+
+def filter_kinds(graph: Graph) -> dict[str, int]:
+    """FRACTAL_Z constants -> number of groups, or `DEPTHWISE`."""
+    kinds: dict[str, int] = {}
+    for node in graph.nodes:
+        if len(node.inputs) > 1 and node.inputs[1] in graph.constants:
+            if graph.specs[node.inputs[1]].format == "FRACTAL_Z":
+                depthwise = node.type == "DepthwiseConv2D"
+                kinds[node.inputs[1]] = DEPTHWISE if depthwise else int(node.attrs.get("groups", 1))
+    return kinds
+
+
+def _diagonal(x: Array, c0: int) -> Array:
+    """[C, 1, Kh, Kw] -> (C1*Kh*Kw, 1, 16, C0) with channel i of a block at (i, i)."""
+    c, _, kh, kw = x.shape
+    c1 = -(-c // c0)
+    padded = np.zeros((c1 * c0, kh, kw), x.dtype)
+    padded[:c] = x[:, 0]
+    out = np.zeros((c1, kh * kw, layout.CUBE, c0), x.dtype)
+    index = np.arange(min(c0, layout.CUBE))
+    out[:, :, index, index] = padded.reshape(c1, c0, kh * kw).transpose(0, 2, 1)[:, :, : len(index)]
+    return out.reshape(c1 * kh * kw, 1, layout.CUBE, c0)
+
+
+def _undiagonal(y: Array, shape: tuple[int, ...]) -> Array:
+    c, _, kh, kw = shape
+    c0 = y.shape[-1]
+    index = np.arange(min(c0, layout.CUBE))
+    taps = y.reshape(-1, kh * kw, layout.CUBE, c0)[:, :, index, index]
+    return np.ascontiguousarray(taps.transpose(0, 2, 1).reshape(-1, kh, kw)[:c, None])
+
+
+def to_storage(array: Array, spec: TensorSpec, kind: int = 1) -> Array:
+    """A logical array as stored (contiguous, of ``spec.shape``). ``kind``: see `filter_kinds`."""
+    if spec.format == "NC1HWC0":
+        stored = layout.nchw_to_nc1hwc0(array.reshape(spec.logical_shape), spec.shape[-1])
+    elif spec.format == "FRACTAL_Z":
+        c0 = spec.shape[-1]
+        if kind == DEPTHWISE:
+            stored = _diagonal(array, c0)
+        elif kind == 1:
+            stored = layout.oihw_to_fractal_z(array, c0)
+        else:
+            stored = np.concatenate([layout.oihw_to_fractal_z(part, c0) for part in np.split(array, kind)])
+    elif spec.format == "FRACTAL_NZ":
+        stored = layout.nd_to_nz(array, spec.shape[-1])
+        stored = stored.reshape(spec.shape)
+    else:
+        stored = np.ascontiguousarray(array)
+    if prod(stored.shape) != spec.size:
+        raise ValueError(f"{spec.format} storage has shape {stored.shape}, its spec says {spec.shape}")
+    return stored
+
+
+def from_storage(data: bytes | memoryview, spec: TensorSpec, kind: int = 1) -> Array:
+    """The logical array of stored bytes (a read-only view where no conversion is needed)."""
+    stored: Array = np.frombuffer(data, numpy_dtype(spec.dtype), spec.size).reshape(spec.shape)
+    logical = spec.logical_shape
+    if spec.format == "NC1HWC0":
+        return layout.nc1hwc0_to_nchw(stored, logical[1])
+    if spec.format == "FRACTAL_Z":
+        n, c, kh, kw = logical
+        if kind == DEPTHWISE:
+            return _undiagonal(stored, logical)
+        if kind == 1:
+            return layout.fractal_z_to_oihw(stored, (n, c, kh, kw))
+        parts = np.split(stored, kind)
+        return np.concatenate([layout.fractal_z_to_oihw(part, (n // kind, c, kh, kw)) for part in parts])
+    if spec.format == "FRACTAL_NZ":
+        m, k = logical[-2:]
+        return layout.nz_to_nd(stored.reshape(*logical[:-2], *stored.shape[-4:-2], -1, stored.shape[-1]), m, k)
+    return stored
