@@ -1,0 +1,136 @@
+"""How every public function behaves at its border: positional arguments only, checked Python types, host time
+charged, one event per call."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ascend_sim.runtime.host import host_thread
+from ascend_sim.runtime.observe import Event
+from ascend_sim.runtime.system import system
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected str, got {type(value).__name__}")
+    return value
+
+
+def _of(kind: type) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+        return value
+
+    return check
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, str | bytes):
+        raise TypeError(f"expected a number, got {type(value).__name__}")
+    return float(value)
+
+
+def _callable(value: Any) -> Any:
+    if not callable(value):
+        raise TypeError(f"expected a function, got {type(value).__name__}")
+    return value
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "int": operator.index,
+    "float": _real,
+    "str": _text,
+    "bytes": _of(bytes),
+    "list": _of(list),
+    "tuple": _of(tuple),
+    "dict": _of(dict),
+    "Callable": _callable,
+}
+
+
+def _plan(function: Callable[..., Any]) -> tuple[tuple[tuple[int, Callable[[Any], Any]], ...], int, int]:
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    checks = []
+    for index, name in enumerate(names):
+        kind = str(function.__annotations__.get(name, "object")).split("[")[0].split(" ")[0]
+        if kind in _CHECKS:
+            checks.append((index, _CHECKS[kind]))
+    required = len(names) - len(function.__defaults__ or ())
+    return tuple(checks), required, len(names)
+
+
+def _convert(name: str, args: tuple[Any, ...], checks: tuple[tuple[int, Callable[[Any], Any]], ...]) -> list[Any]:
+    converted = list(args)
+    for index, check in checks:
+        if index < len(converted):
+            try:
+                converted[index] = check(converted[index])
+            except TypeError as error:
+                raise TypeError(f"{name}() argument {index + 1}: {error}") from None
+    return converted
+
+
+def api(name: str, c_name: str, cost: str = "none") -> Callable[[F], F]:
+    """Make ``name`` (``acl.rt.malloc``) out of a function with positional-only, annotated parameters.
+
+    ``cost`` is the kind of host time a call takes (key of `ascend_sim.runtime.system.System.costs`); calls that
+    only keep books on the host (``none``) are free and leave no event.
+    """
+
+    def decorate(function: F) -> F:
+        checks, required, most = _plan(function)
+        ints = tuple(i for i, check in checks if check is operator.index)
+        only_ints = len(ints) == most
+        short = name.rsplit(".", 1)[1]
+        module = name.rsplit(".", 1)[0]
+
+        def checked(args: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
+            given = len(args)
+            if not required <= given <= most:
+                wanted = str(most) if required == most else f"{required} to {most}"
+                raise TypeError(f"{short}() takes {wanted} positional arguments, {given} given")
+            if only_ints:
+                for value in args:
+                    if type(value) is not int:
+                        return _convert(short, args, checks)
+                return args
+            return _convert(short, args, checks)
+
+        if cost == "none":
+
+            @functools.wraps(function)
+            def call(*args: Any) -> Any:
+                ready = checked(args) if most else ()
+                host_thread().call = name
+                return function(*ready)
+
+        else:
+
+            @functools.wraps(function)
+            def call(*args: Any) -> Any:
+                ready = checked(args) if most else ()
+                machine = system()
+                thread = host_thread()
+                thread.call = name
+                start = thread.now
+                thread.now = start + machine.costs[cost]
+                result = function(*ready)
+                if machine.observers.active:
+                    ret = result[-1] if isinstance(result, tuple) else result
+                    context = thread.context
+                    device = context.device.index if context is not None else -1
+                    facts = {"module": module, "ret": ret}
+                    machine.observers.emit(Event("api", c_name, device, -1, 0, start, thread.now, thread.index, facts))
+                return result
+
+        call.acl_name = name  # type: ignore[attr-defined]
+        return call  # type: ignore[return-value]
+
+    return decorate

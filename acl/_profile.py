@@ -1,0 +1,27 @@
+"""A profiling session of acl.prof: records events and writes the reports when it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ascend_sim.profiling.store import EventStore
+from ascend_sim.runtime.system import observers, system
+
+
+class Session:
+    """``path`` is the directory given to `acl.prof.init`; each session writes its own directory below it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self.store = EventStore()
+        observers().add(self.store)
+
+    def close(self) -> None:
+        from ascend_sim.profiling.summary import write_all
+
+        observers().remove(self.store)
+        number = 1
+        while (folder := self.path / f"PROF_{number:06d}").exists():
+            number += 1
+        folder.mkdir(parents=True)
+        write_all(self.store, system().soc, folder)

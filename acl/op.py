@@ -1,0 +1,18 @@
+"""acl.op: single operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from acl import _names
+
+__all__ = list(_names.complete(globals(), "op"))
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

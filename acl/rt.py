@@ -1,0 +1,23 @@
+"""acl.rt: devices, contexts, streams, events, memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from acl import _names, _rt_device, _rt_event, _rt_memory, _rt_stream
+
+for _part in (_rt_device, _rt_memory, _rt_stream, _rt_event):
+    for _name, _value in vars(_part).items():
+        if getattr(_value, "acl_name", "") == f"acl.rt.{_name}":
+            globals()[_name] = _value
+
+__all__ = list(_names.complete(globals(), "rt"))
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

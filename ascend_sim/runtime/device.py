@@ -1,0 +1,118 @@
+"""One simulated NPU: its memory, cores, copy engines, L2 state and discrete-event clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import simpy
+from simpy.events import Event as SimEvent
+
+from ascend_sim.runtime.cores import CorePool
+from ascend_sim.runtime.link import Link
+from ascend_sim.runtime.memory import Arena
+from ascend_sim.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from ascend_sim.runtime.context import Context
+    from ascend_sim.runtime.events import Record
+    from ascend_sim.runtime.scheduler import Scheduler
+    from ascend_sim.runtime.system import System
+    from ascend_sim.soc import Soc
+
+_AFTER_NORMAL = 2  # SimPy priority: after every ordinary event of the same time
+
+
+class _Turn(SimEvent):
+    """An event of this instant that happens after all ordinary ones."""
+
+    def __init__(self, env: simpy.Environment) -> None:
+        super().__init__(env)
+        self._ok = True
+        self._value = None
+        env.schedule(self, priority=_AFTER_NORMAL)  # type: ignore[arg-type]
+
+
+class Device:
+    """``references`` counts set_device calls; ``channels`` holds when each copy engine is free (ps);
+    ``foreign`` the records of other devices that streams of this one wait for."""
+
+    def __init__(self, system: System, index: int, soc: Soc) -> None:
+        self.system = system
+        self.index = index
+        self.soc = soc
+        self.env = simpy.Environment()
+        self.scheduler: Scheduler = system.scheduler
+        self.arena = system.memory.add(
+            Arena(f"device {index} ({soc.name})", soc.memory.capacity_bytes, "device", index)
+        )
+        self.cores = CorePool(soc)
+        self.link = Link(soc)
+        self.channels = {"h2d": 0, "d2h": 0, "d2d": 0, "p2p": 0, "set": 0}
+        self.references = 0
+        self.default_context: Context | None = None
+        self.contexts: list[Context] = []
+        self.streams: dict[int, Stream] = {}
+        self.events = 0
+        self.foreign: set[Record] = set()
+        self.busy_streams = 0  # streams with unfinished tasks
+        self._next_stream = 0
+        self._next_event = 0
+        self._turns: list[tuple[int, int, SimEvent]] = []
+        self._l2: Any = None
+
+    @property
+    def now(self) -> int:
+        """The device clock: the time (ps) of the last thing that happened on it."""
+        return int(self.env.now)
+
+    @property
+    def l2(self) -> Any:
+        """Residency of the last-level cache (`ascend_sim.engine.memory.L2`); lives as long as the device."""
+        if self._l2 is None:
+            from ascend_sim.engine.memory import L2
+
+            self._l2 = L2(self.soc)
+        return self._l2
+
+    def offset(self, address: int) -> int:
+        """Address as the caches see it: independent of where this process mapped the device."""
+        return address - self.arena.base
+
+    def add_stream(self, context: Context | None, priority: int = 0, flags: int = 0) -> Stream:
+        stream = Stream(self, context, self._next_stream, priority, flags)
+        self._next_stream += 1
+        self.streams[stream.id] = stream
+        return stream
+
+    def next_event(self) -> int:
+        """A number for a new event."""
+        self._next_event += 1
+        return self._next_event - 1
+
+    def turn(self, ready: int, stream: int) -> SimEvent:
+        """Wait for one's turn among the streams whose next task is ready at this instant: order of
+        (ready time, stream)."""
+        event = self.env.event()
+        if not self._turns:
+            _Turn(self.env).callbacks.append(self._grant)
+        self._turns.append((ready, stream, event))
+        return event
+
+    def _grant(self, _event: SimEvent) -> None:
+        turns, self._turns = self._turns, []
+        for _, _, event in sorted(turns, key=lambda t: t[:2]):
+            event.succeed()
+
+    def reserve_channel(self, direction: str, start: int, duration: int) -> int:
+        """Queue a transfer on its copy engine; returns when it starts."""
+        start = max(start, self.channels[direction])
+        self.channels[direction] = start + duration
+        return start
+
+    def reset(self) -> None:
+        """Give back everything of this process on the device."""
+        for context in list(self.contexts):
+            context.close()
+        self.default_context = None
+        self.references = 0
+        self.arena.release_all()

@@ -1,0 +1,184 @@
+"""The simulated machine of this process: its devices, memory, observers and clocks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from ascend_sim.runtime.host import HostThread, host_thread
+from ascend_sim.runtime.hostmem import HostProbe
+from ascend_sim.runtime.link import picoseconds
+from ascend_sim.runtime.memory import Arena, Block, MemoryMap
+from ascend_sim.runtime.observe import Observers
+from ascend_sim.runtime.scheduler import Scheduler
+from ascend_sim.soc import Soc, load_soc
+
+if TYPE_CHECKING:
+    from ascend_sim.runtime.device import Device
+    from ascend_sim.runtime.reports import Reporter
+
+DEFAULT_DEVICES = 8  # an Atlas 800 training or inference server; ASCEND_SIM_DEVICES says otherwise
+MAX_DEVICES = 64  # per process ("hicann/runtime" base_info)
+HOST_CAPACITY = 64 << 30  # pinned host memory that may be asked for, B
+
+VALUES_MODES = ("operator", "instruction", "none")
+
+
+class Devices:
+    """The devices by index, made when first used."""
+
+    def __init__(self, system: System, count: int) -> None:
+        self._system = system
+        self._made: dict[int, Device] = {}
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> Device:
+        device = self._made.get(index)
+        if device is None:
+            if not 0 <= index < self._count:
+                raise IndexError(f"device {index} does not exist: expected 0..{self._count - 1}")
+            from ascend_sim.runtime.device import Device
+
+            with self._system.scheduler.lock:
+                device = self._made.get(index)
+                if device is None:
+                    device = self._made[index] = Device(self._system, index, self._system.soc)
+        return device
+
+    def active(self) -> list[Device]:
+        """The devices that were used, by index."""
+        return [self._made[i] for i in sorted(self._made)]
+
+
+class System:
+    """``costs`` maps the kinds of host calls to ps; ``values`` is how results are computed: ``operator``,
+    ``instruction`` or ``none`` (environment ``ASCEND_SIM_VALUES``)."""
+
+    def __init__(self, soc: Soc, devices: int, observers: Observers) -> None:
+        self.soc = soc
+        self.observers = observers
+        self.scheduler = Scheduler()
+        self.memory = MemoryMap()
+        self.host = self.memory.add(Arena("host (pinned)", HOST_CAPACITY, "host", -1))
+        self.probe = HostProbe()
+        self.devices = Devices(self, devices)
+        self.reporters: dict[int, Reporter] = {}
+        self.registered: dict[int, Block] = {}
+        self.values = os.environ.get("ASCEND_SIM_VALUES") or "operator"
+        if self.values not in VALUES_MODES:
+            raise ValueError(f"ASCEND_SIM_VALUES is {self.values!r}: expected one of {', '.join(VALUES_MODES)}")
+        host = soc.host
+        self.costs = {
+            name: picoseconds(us)
+            for name, us in {
+                "none": 0.0,
+                "api": host.api_us,
+                "launch": host.launch_us,
+                "memcpy": host.memcpy_call_us,
+                "memcpy_async": host.memcpy_async_us,
+                "event": host.event_us,
+                "sync": host.sync_us,
+                "set_device": host.set_device_us,
+                "malloc": host.malloc_us,
+            }.items()
+        }
+
+    @property
+    def thread(self) -> HostThread:
+        return host_thread()
+
+    def registered_block(self, address: int, nbytes: int) -> Block | None:
+        """The registered (pinned by the user) host range that holds these bytes."""
+        for block in self.registered.values():
+            if block.address <= address and address + nbytes <= block.address + block.size:
+                return block
+        return None
+
+    def register(self, address: int, size: int) -> Block:
+        """Pin a range of foreign host memory."""
+        block = Block(self.host, address, size, size, "host_register", 0)
+        self.registered[address] = block
+        return block
+
+
+_lock = threading.Lock()
+_system: System | None = None
+_choice: dict[str, str | int] = {}
+_observers = Observers()
+
+
+def observers() -> Observers:
+    """The observers of this process; may be used before the machine is chosen."""
+    return _observers
+
+
+def configure(*, soc: str | None = None, devices: int | None = None) -> None:
+    """Choose chip and number of devices before first use. ValueError when another machine is already running."""
+    with _lock:
+        if _system is not None:
+            if soc is not None and load_soc(soc).name != _system.soc.name:
+                raise ValueError(f"soc {soc!r} was asked for, but {_system.soc.name} is already being simulated")
+            if devices is not None and devices != len(_system.devices):
+                raise ValueError(f"{devices} devices were asked for, but {len(_system.devices)} are already there")
+            return
+        if soc is not None:
+            load_soc(soc)
+            _choice["soc"] = soc
+        if devices is not None:
+            _choice["devices"] = _checked_count(devices, "devices")
+
+
+def _checked_count(value: str | int, name: str) -> int:
+    try:
+        count = int(value)
+    except ValueError:
+        count = 0
+    if not 1 <= count <= MAX_DEVICES:
+        raise ValueError(f"{name} is {value!r}: expected a number of devices from 1 to {MAX_DEVICES}")
+    return count
+
+
+def running() -> System | None:
+    """The machine, if it is already there."""
+    return _system
+
+
+def system() -> System:
+    """The machine; made on first use from the choice, else ``ASCEND_SIM_SOC``, else the default chip."""
+    if _system is not None:
+        return _system
+    return _make()
+
+
+def _make() -> System:
+    global _system
+    with _lock:
+        if _system is None:
+            chosen = _choice.get("soc")
+            soc = load_soc(None if chosen is None else str(chosen))
+            devices = _choice.get("devices")
+            if devices is None:
+                devices = os.environ.get("ASCEND_SIM_DEVICES") or DEFAULT_DEVICES
+            made = System(soc, _checked_count(devices, "ASCEND_SIM_DEVICES"), _observers)
+            if not os.environ.get("ASCEND_SIM_QUIET"):
+                how = "" if chosen or os.environ.get("ASCEND_SIM_SOC") else "; choose with ASCEND_SIM_SOC"
+                sys.stderr.write(f"ascend-sim: simulating {soc.name}, {len(made.devices)} devices{how}\n")
+            _system = made
+        return _system
+
+
+def discard() -> None:
+    """Forget the machine (tests): the next use makes a new one. Clocks of the calling thread start over."""
+    global _system
+    with _lock:
+        _system = None
+        _choice.clear()
+    thread = host_thread()
+    thread.now = 0
+    thread.context = None
+    thread.messages.clear()
