@@ -27,12 +27,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.trace import Program
-from ascend_sim.isa.instr import Op, Pipe, channel_parts
+from ascend_sim.isa.instr import CROSS_FLAG_IDS, FLAG_IDS, PIPE_COUNT, Op, Pipe, channel_parts
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,58 @@ class DeadlockError(RuntimeError):
 
 class TraceError(ValueError):
     """A trace that breaks a rule of the machine."""
+
+
+def check(cores: Sequence[Core], sync: SyncTimes) -> None:
+    """Raise TraceError unless every program is well formed and priced; each program is looked at once."""
+    if not cores:
+        raise TraceError("cores: expected at least one program")
+    if sync.queue_depth < 1 or min(sync.issue, sync.set, sync.wait, sync.barrier, sync.cross) < 0:
+        raise TraceError(f"synchronisation costs {sync}: expected times >= 0 and a queue depth >= 1")
+    for k, core in enumerate(cores):
+        program, works = core.program, len(core.program.works)
+        for name, prices in (("occupancy", core.occupancy), ("latency", core.latency)):
+            if prices.shape != (works,) or (works and int(prices.min()) < 0):
+                raise TraceError(f"core {k}: {name} must be {works} times >= 0, one for each work")
+        if program not in _checked:
+            _check_program(program, k)
+            _checked.add(program)
+
+
+_checked: WeakSet[Program] = WeakSet()
+
+
+def _check_program(program: Program, index: int) -> None:
+    op, pipe, arg = program.op, program.pipe, program.arg
+    works, pairs = len(program.works), PIPE_COUNT * PIPE_COUNT * FLAG_IDS
+    source, destination = arg // FLAG_IDS // PIPE_COUNT, arg // FLAG_IDS % PIPE_COUNT
+    flag_ok = (arg >= 0) & (arg < pairs)
+    legal = np.select(
+        [op == code for code in Op],
+        [
+            (pipe < PIPE_COUNT) & (arg >= 0) & (arg < works),
+            flag_ok & (pipe == source),
+            flag_ok & (pipe == destination),
+            pipe <= Pipe.ALL,
+            (pipe < PIPE_COUNT) & (arg >= 0) & (arg < 4 * CROSS_FLAG_IDS) & (arg % 4 < 3),
+            (pipe < PIPE_COUNT) & (arg >= 0) & (arg < CROSS_FLAG_IDS),
+            arg >= 1,
+            arg >= 0,
+        ],
+        default=False,
+    )
+    if not legal.all():
+        at = int(np.flatnonzero(~legal)[0])
+        what = f"op {int(op[at])}, pipe {int(pipe[at])}, argument {int(arg[at])}"
+        raise TraceError(f"core {index}, instruction {at}: {what} is not a legal instruction")
+    stack: list[int] = []
+    for at in np.flatnonzero(op >= Op.LOOP).tolist():
+        if op[at] == Op.LOOP:
+            stack.append(at)
+        elif not stack or stack.pop() != arg[at]:
+            raise TraceError(f"core {index}, instruction {at}: END does not close the innermost LOOP")
+    if stack:
+        raise TraceError(f"core {index}, instruction {stack[-1]}: LOOP is never closed")
 
 
 def busy_times(core: Core) -> tuple[int, ...]:

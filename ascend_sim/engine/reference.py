@@ -11,7 +11,7 @@ from typing import Any
 
 import simpy
 
-from ascend_sim.engine.machine import Core, Stuck, SyncTimes, busy_times, cross_sources, deadlock
+from ascend_sim.engine.machine import Core, Stuck, SyncTimes, busy_times, check, cross_sources, deadlock
 from ascend_sim.engine.result import BlockTiming, Slice
 from ascend_sim.engine.trace import Program
 from ascend_sim.isa.instr import PIPE_COUNT, Op, Pipe
@@ -23,6 +23,7 @@ QUEUED_PIPES: tuple[Pipe, ...] = tuple(p for p in Pipe if p not in (Pipe.S, Pipe
 
 def replay(cores: Sequence[Core], sync: SyncTimes, *, timeline: bool = False) -> BlockTiming:
     """Run the programs of ``cores`` together; same result and errors as `ascend_sim.engine.replay.replay`."""
+    check(cores, sync)
     env = simpy.Environment()
     sources = cross_sources(cores)
     posts = _CrossPosts(env)

@@ -13,7 +13,7 @@ two iterations begin with the same such state, everything in between repeats, an
 # ruff: noqa: PLR1730  (max() costs three times what the comparison does, in the innermost loop)
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,11 +22,13 @@ from ascend_sim.engine.machine import (
     Stuck,
     SyncTimes,
     busy_times,
+    check,
     cross_sources,
     deadlock,
     uses_cross_flags,
 )
 from ascend_sim.engine.result import BlockTiming, Slice
+from ascend_sim.engine.trace import Program
 from ascend_sim.isa.instr import PIPE_COUNT, Pipe
 
 # Codes of decoded instructions. Up to CROSS_WAIT they go through a queue and mean what `Op` says.
@@ -37,7 +39,17 @@ _BLOCKED = 1 << 62  # stands for "not known yet" at the front of a blocked pipe'
 _BLOCKED_RING: deque[int] = deque([_BLOCKED])
 _MAX_TRACKED = 4096  # iterations remembered while looking for a repetition
 
-Instruction = tuple[int, int, Any, Any]
+Instruction = tuple[int, int, int]  # code, pipe, argument as in `Op`
+_Queued = tuple[int, int, int, int, int]  # code, argument, number of a cross-core flag, dispatch time, position
+
+
+def decode(program: Program) -> list[Instruction]:
+    """A program with the codes of this module: those of pipe S and BARRIER(ALL) become codes of their own."""
+    op = program.op.copy()
+    work = op <= CROSS_WAIT
+    op[work & (program.pipe == Pipe.S)] += S_EXEC
+    op[work & (program.pipe == Pipe.ALL)] = ALL_BARRIER
+    return [*zip(op.tolist(), program.pipe.tolist(), program.arg.tolist(), strict=True), (HALT, 0, 0)]
 
 
 def replay(cores: Sequence[Core], sync: SyncTimes, *, compress: bool = True, timeline: bool = False) -> BlockTiming:
@@ -46,6 +58,7 @@ def replay(cores: Sequence[Core], sync: SyncTimes, *, compress: bool = True, tim
     Raises DeadlockError naming core, pipe, flag and missing set; TraceError for illegal cross-core flags. A timeline
     lists every executed instruction and therefore is never compressed.
     """
+    check(cores, sync)
     linked = any(uses_cross_flags(c.program) for c in cores)
     sources = cross_sources(cores) if linked else [{} for _ in cores]
     machines = [_Machine(c, k, sync, compress and not timeline, timeline) for k, c in enumerate(cores)]
@@ -74,12 +87,14 @@ class _Machine:
     def __init__(self, core: Core, index: int, sync: SyncTimes, compress: bool, timeline: bool) -> None:
         self.core, self.index, self.sync, self.compress = core, index, sync, compress
         self.sources: dict[int, list[_Machine]] = {}
-        self.flags: dict[int, deque[int]] = {}
-        self.posts: dict[int, list[int]] = {}  # cross-core flag -> times it is seen by others (-1: not known yet)
-        self.waited: dict[int, int] = {}  # cross-core flag -> waits dispatched so far
+        self.flags: dict[int, deque[int]] = defaultdict(deque)
+        self.posts: dict[int, list[int]] = defaultdict(list)  # cross-core flag -> times others see it (-1: not known)
+        self.waited: dict[int, int] = defaultdict(int)  # cross-core flag -> waits dispatched so far
         self.slices: list[Slice] = []
         self.timeline = timeline
-        self.code = self._decode(core)
+        self.code = decode(core.program)
+        self.occupancy: list[int] = core.occupancy.tolist()
+        self.latency: list[int] = core.latency.tolist()
         self.loops: dict[int, _Body | None] = {}
         self.t = 0
         self.pc = 0
@@ -89,34 +104,8 @@ class _Machine:
         self.done = [0] * PIPE_COUNT
         self.ring: list[deque[int]] = [deque([0] * sync.queue_depth, sync.queue_depth) for _ in range(PIPE_COUNT)]
         self.queue = list(self.ring)  # the real rings, also of blocked pipes
-        self.pending: list[deque[tuple[int, Any, Any, int, int]]] = [deque() for _ in range(PIPE_COUNT)]
+        self.pending: list[deque[_Queued]] = [deque() for _ in range(PIPE_COUNT)]
         self.blocked = 0  # number of blocked pipes
-
-    def _decode(self, core: Core) -> list[Instruction]:
-        program = core.program
-        occupancy, latency = core.occupancy.tolist(), core.latency.tolist()
-        code: list[Instruction] = []
-        for op, pipe, arg in zip(program.op.tolist(), program.pipe.tolist(), program.arg.tolist(), strict=True):
-            if op == EXEC:
-                code.append((S_EXEC if pipe == Pipe.S else EXEC, pipe, occupancy[arg], latency[arg]))
-            elif op in (SET, WAIT):
-                if arg not in self.flags:
-                    self.flags[arg] = deque()
-                kind = op + S_EXEC if pipe == Pipe.S else op
-                code.append((kind, pipe, self.flags[arg], arg))
-            elif op == BARRIER:
-                kind = ALL_BARRIER if pipe == Pipe.ALL else S_BARRIER if pipe == Pipe.S else BARRIER
-                code.append((kind, pipe, 0, 0))
-            elif op == CROSS_SET:
-                self.posts.setdefault(arg // 4, [])
-                code.append((op + S_EXEC if pipe == Pipe.S else op, pipe, arg // 4, 0))
-            elif op == CROSS_WAIT:
-                self.waited.setdefault(arg, 0)
-                code.append((op + S_EXEC if pipe == Pipe.S else op, pipe, arg, 0))
-            else:
-                code.append((op, pipe, arg, 0))
-        code.append((HALT, 0, 0, 0))
-        return code
 
     def run(self) -> bool:
         """Go on until finished or stalled; returns whether anything moved."""
@@ -127,11 +116,12 @@ class _Machine:
 
     def _dispatch(self) -> None:
         code, ring, free, done = self.code, self.ring, self.free, self.done
+        flags, occupancy, latency = self.flags, self.occupancy, self.latency
         issue, set_ps, wait_ps, barrier_ps = self.sync.issue, self.sync.set, self.sync.wait, self.sync.barrier
         slices = self.slices if self.timeline else None
         t, pc = self.t, self.pc
         while True:
-            op, pipe, a, b = code[pc]
+            op, pipe, a = code[pc]
             if op <= CROSS_WAIT:
                 before = t
                 t += issue
@@ -147,13 +137,14 @@ class _Machine:
                         s = self.queue[pipe][slot]
                         if s > t:
                             t = s
+                        number = 0
                         if op == CROSS_WAIT:
-                            b = self.waited[a]
-                            self.waited[a] = b + 1
+                            number = self.waited[a]
+                            self.waited[a] = number + 1
                         elif op == CROSS_SET:
-                            b = len(self.posts[a])
-                            self.posts[a].append(-1)
-                        pending.append((op, a, b, t, pc))
+                            number = len(self.posts[a >> 2])
+                            self.posts[a >> 2].append(-1)
+                        pending.append((op, a, number, t, pc))
                         pc += 1
                         continue
                     t = s
@@ -162,27 +153,28 @@ class _Machine:
                     s = t
                 if op == EXEC:
                     starts.append(s)
+                    x = s + occupancy[a]
                     if slices is not None:
-                        self._slice(pipe, s, s + a, pc)
-                    s += a
-                    free[pipe] = s
-                    s += b
+                        self._slice(pipe, s, x, pc)
+                    free[pipe] = x
+                    s = x + latency[a]
                     if s > done[pipe]:
                         done[pipe] = s
                 elif op == WAIT:
-                    if a:
-                        x = a.popleft()
+                    posted = flags[a]
+                    if posted:
+                        x = posted.popleft()
                         if x > s:
                             s = x
                         starts.append(s)
                         free[pipe] = s + wait_ps
                     else:
-                        self._block(pipe, (WAIT, a, b, t, pc))
+                        self._block(pipe, (WAIT, a, 0, t, pc))
                 elif op == SET:
                     starts.append(s)
                     free[pipe] = s
                     x = done[pipe]
-                    a.append((x if x > s else s) + set_ps)
+                    flags[a].append((x if x > s else s) + set_ps)
                     if self.blocked:
                         self._drain()
                 elif op == BARRIER:
@@ -194,7 +186,7 @@ class _Machine:
                 elif op == CROSS_SET:
                     starts.append(s)
                     free[pipe] = s
-                    self.posts[a].append(max(s, done[pipe]) + set_ps + self.sync.cross)
+                    self.posts[a >> 2].append(max(s, done[pipe]) + set_ps + self.sync.cross)
                     if self.blocked:
                         self._drain()
                 else:  # CROSS_WAIT
@@ -224,29 +216,31 @@ class _Machine:
                 pc += 1
             elif op == S_EXEC:
                 t += issue
+                x = t + occupancy[a]
                 if slices is not None:
-                    self._slice(pipe, t, t + a, pc)
-                t += a
-                if t + b > done[0]:
-                    done[0] = t + b
+                    self._slice(pipe, t, x, pc)
+                t = x
+                x += latency[a]
+                if x > done[0]:
+                    done[0] = x
                 pc += 1
             elif op == S_SET:
                 t += issue
-                a.append(max(t, done[0]) + set_ps)
+                flags[a].append(max(t, done[0]) + set_ps)
                 if self.blocked:
                     self._drain()
                 pc += 1
             elif op == S_WAIT:
-                if not a:
+                if not flags[a]:
                     break
-                t = max(t + issue, a.popleft()) + wait_ps
+                t = max(t + issue, flags[a].popleft()) + wait_ps
                 pc += 1
             elif op == S_BARRIER:
                 t = max(t + issue, done[0]) + barrier_ps
                 pc += 1
             elif op == S_CROSS_SET:
                 t += issue
-                self.posts[a].append(max(t, done[0]) + set_ps + self.sync.cross)
+                self.posts[a >> 2].append(max(t, done[0]) + set_ps + self.sync.cross)
                 if self.blocked:
                     self._drain()
                 pc += 1
@@ -271,7 +265,7 @@ class _Machine:
 
     # -- pipes that wait for a flag not posted yet
 
-    def _block(self, pipe: int, entry: tuple[int, Any, Any, int, int]) -> None:
+    def _block(self, pipe: int, entry: _Queued) -> None:
         self.pending[pipe].append(entry)
         self.ring[pipe] = _BLOCKED_RING
         self.blocked += 1
@@ -291,30 +285,30 @@ class _Machine:
         free, done, sync = self.free, self.done, self.sync
         moved = False
         while pending:
-            op, a, b, t, pc = pending[0]
+            op, a, number, t, pc = pending[0]
             s = max(t, free[pipe])
             if op == EXEC:
+                free[pipe] = s + self.occupancy[a]
                 if self.timeline:
-                    self._slice(pipe, s, s + a, pc)
-                free[pipe] = s + a
-                done[pipe] = max(done[pipe], s + a + b)
+                    self._slice(pipe, s, free[pipe], pc)
+                done[pipe] = max(done[pipe], free[pipe] + self.latency[a])
             elif op == WAIT:
-                if not a:
+                if not self.flags[a]:
                     return moved
-                s = max(s, a.popleft())
+                s = max(s, self.flags[a].popleft())
                 free[pipe] = s + sync.wait
             elif op == CROSS_WAIT:
-                seen = self._seen(a, b)
+                seen = self._seen(a, number)
                 if seen < 0:
                     return moved
                 s = max(s, seen)
                 free[pipe] = s + sync.wait
             elif op == SET:
                 free[pipe] = s
-                a.append(max(s, done[pipe]) + sync.set)
+                self.flags[a].append(max(s, done[pipe]) + sync.set)
             elif op == CROSS_SET:
                 free[pipe] = s
-                self.posts[a][b] = max(s, done[pipe]) + sync.set + sync.cross
+                self.posts[a >> 2][number] = max(s, done[pipe]) + sync.set + sync.cross
             else:  # BARRIER
                 s = max(s, done[pipe])
                 free[pipe] = s + sync.barrier
@@ -345,14 +339,14 @@ class _Machine:
             for p, pending in enumerate(self.pending)
             if pending
         ]
-        op, _, a, _ = self.code[self.pc]
+        op, _, a = self.code[self.pc]
         if op in (S_WAIT, S_CROSS_WAIT):
             number = self.waited[a] if op == S_CROSS_WAIT else 0
             missing = self._missing(CROSS_WAIT, a, number) if op == S_CROSS_WAIT else ()
             found.append(Stuck(self.index, Pipe.S, self.pc, stalled, missing))
         return found
 
-    def _missing(self, op: int, flag: Any, number: int) -> tuple[int, ...]:
+    def _missing(self, op: int, flag: int, number: int) -> tuple[int, ...]:
         if op != CROSS_WAIT:
             return ()
         owed = [(q, q.posts.get(flag, [])) for q in self.sources[flag]]
@@ -379,7 +373,7 @@ class _Machine:
 
     def _scan(self, pc: int) -> _Body | None:
         depth, pipes, channels, everything = 0, set(), set(), False
-        for op, pipe, _, b in self.code[pc:]:
+        for op, pipe, a in self.code[pc:]:
             if op in (CROSS_SET, CROSS_WAIT, S_CROSS_SET, S_CROSS_WAIT):
                 return None
             if op == LOOP:
@@ -393,7 +387,7 @@ class _Machine:
             else:
                 pipes.add(pipe)
                 if op in (SET, WAIT, S_SET, S_WAIT):
-                    channels.add(b)
+                    channels.add(a)
         queued = sorted(pipes - {Pipe.S})
         return _Body(
             list(range(PIPE_COUNT)) if everything else sorted(pipes),
