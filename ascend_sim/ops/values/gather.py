@@ -119,6 +119,7 @@ def _gather_nd(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     batch = int(call.attr("batch_dims", 0))
     sizes = x.shape[batch : batch + index.shape[-1]]
     places = [wrapped(index[..., i], s) for i, s in enumerate(sizes)]
+    lead = [_along(np.arange(s), i, index.ndim - 1) for i, s in enumerate(x.shape[:batch])]
     return [np.ascontiguousarray(x[(*lead, *places)]).reshape(call.outputs[0].logical_shape)]
 
 
