@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_sim.engine import reference
-from ascend_sim.engine.machine import Core, DeadlockError, SyncTimes, TraceError
+from ascend_sim.engine import native, reference
+from ascend_sim.engine.engines import engine_name, replay_cores
+from ascend_sim.engine.machine import Core, DeadlockError, SyncTimes, TraceError, check
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.result import BlockTiming
-from ascend_sim.engine.trace import TraceBuilder
-from ascend_sim.isa.instr import Op, Pipe, ScalarWork
+from ascend_sim.engine.trace import Program, TraceBuilder
+from ascend_sim.isa.instr import Op, Pipe, ScalarWork, channel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from programs import launches, slower
@@ -44,11 +45,17 @@ def outcome(run: object) -> tuple[int, tuple[tuple[int, ...], ...], int] | str:
     return timing.end, timing.busy, timing.instructions
 
 
+def fast_outcomes(cores: list[Core], sync: SyncTimes) -> list[object]:
+    """What every fast engine says, loops compressed and not."""
+    engines = [replay, native.replay] if native.available() else [replay]
+    return [outcome(lambda e=e, c=c: e(cores, sync, compress=c)) for e in engines for c in (True, False)]
+
+
 def both(*cores: Core, sync: SyncTimes = FREE) -> int:
     """Makespan, the same from all engines."""
-    ends = {replay(cores, sync).end, replay(cores, sync, compress=False).end, reference.replay(cores, sync).end}
-    assert len(ends) == 1
-    return ends.pop()
+    expected = outcome(lambda: reference.replay(cores, sync))
+    assert all(found == expected for found in fast_outcomes(list(cores), sync))
+    return int(expected[0])
 
 
 # -- by hand
@@ -154,8 +161,7 @@ def test_engines_agree_on_legal_programs(launch: tuple[list[Core], SyncTimes]) -
     cores, sync = launch
     expected = outcome(lambda: reference.replay(cores, sync))
     assert expected != "deadlock"
-    assert outcome(lambda: replay(cores, sync)) == expected
-    assert outcome(lambda: replay(cores, sync, compress=False)) == expected
+    assert all(found == expected for found in fast_outcomes(cores, sync))
 
 
 @settings(max_examples=150, deadline=None)
@@ -163,15 +169,14 @@ def test_engines_agree_on_legal_programs(launch: tuple[list[Core], SyncTimes]) -
 def test_engines_agree_when_waits_move_before_their_sets(launch: tuple[list[Core], SyncTimes]) -> None:
     cores, sync = launch
     expected = outcome(lambda: reference.replay(cores, sync))
-    assert outcome(lambda: replay(cores, sync)) == expected
-    assert outcome(lambda: replay(cores, sync, compress=False)) == expected
+    assert all(found == expected for found in fast_outcomes(cores, sync))
 
 
 @settings(max_examples=150, deadline=None)
 @given(launches(max_count=400))
 def test_compression_changes_nothing(launch: tuple[list[Core], SyncTimes]) -> None:
     cores, sync = launch
-    assert replay(cores, sync) == replay(cores, sync, compress=False)
+    assert len(set(fast_outcomes(cores, sync))) == 1
 
 
 @pytest.mark.slow
@@ -180,8 +185,7 @@ def test_compression_changes_nothing(launch: tuple[list[Core], SyncTimes]) -> No
 def test_engines_agree_on_many_programs(launch: tuple[list[Core], SyncTimes]) -> None:
     cores, sync = launch
     expected = outcome(lambda: reference.replay(cores, sync))
-    assert outcome(lambda: replay(cores, sync)) == expected
-    assert outcome(lambda: replay(cores, sync, compress=False)) == expected
+    assert all(found == expected for found in fast_outcomes(cores, sync))
 
 
 # -- invariants
@@ -231,7 +235,7 @@ def test_busy_time_is_the_sum_of_slices_which_do_not_overlap(launch: tuple[list[
 
 def deadlock_text(*cores: Core, sync: SyncTimes = FREE) -> str:
     texts = set()
-    for run in (replay, reference.replay):
+    for run in (replay, reference.replay, replay_cores):
         with pytest.raises(DeadlockError) as error:
             run(cores, sync)
         texts.add(str(error.value))
@@ -282,3 +286,66 @@ def test_reference_unrolls_loops_in_program_order() -> None:
     b.code += [(Op.LOOP, 0, 2, -1), (Op.EXEC, 1, 0, -1), (Op.LOOP, 0, 3, -1), (Op.EXEC, 2, 0, -1)]
     b.code += [(Op.END, 0, 3, -1), (Op.END, 0, 2, -1)]
     assert [p for _, _, p, _ in reference.in_order(b.build())] == [1, 2, 2, 2] * 2
+
+
+# -- well-formed programs, choice of engine
+
+
+def raw(*code: tuple[int, int, int, int]) -> Core:
+    columns = np.array(code, np.int32).reshape(-1, 4)
+    op, pipe, arg = columns[:, 0].astype(np.uint8), columns[:, 1].astype(np.uint8), columns[:, 2].copy()
+    return Core(Program(op, pipe, arg, ()), "AICORE", np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ([(Op.EXEC, Pipe.V, 0, -1)], "op 0, pipe 1, argument 0 is not a legal instruction"),
+        ([(Op.EXEC, Pipe.ALL, 0, -1)], "not a legal instruction"),
+        ([(Op.SET, Pipe.V, 5000, -1)], "not a legal instruction"),
+        ([(Op.SET, Pipe.V, channel(Pipe.M, Pipe.V, 0), -1)], "not a legal instruction"),
+        ([(Op.CROSS_SET, Pipe.V, 3, -1)], "not a legal instruction"),
+        ([(Op.CROSS_WAIT, Pipe.V, 16, -1)], "not a legal instruction"),
+        ([(Op.LOOP, 0, 0, -1), (Op.END, 0, 0, -1)], "not a legal instruction"),
+        ([(Op.LOOP, 0, 2, -1)], "LOOP is never closed"),
+        ([(Op.END, 0, 0, -1)], "END does not close the innermost LOOP"),
+        ([(9, 0, 0, -1)], "not a legal instruction"),
+    ],
+)
+def test_malformed_programs_are_refused_by_every_engine(code: list[tuple[int, int, int, int]], message: str) -> None:
+    bad = raw(*code)
+    for run in (replay, reference.replay, replay_cores):
+        with pytest.raises(TraceError, match=message):
+            run([bad], FREE)
+
+
+def test_prices_must_fit_the_program() -> None:
+    b = TraceBuilder()
+    b.execute(Pipe.V, ScalarWork("0"))
+    good = core(b, [1])
+    with pytest.raises(TraceError, match="occupancy must be 1 times >= 0"):
+        check([Core(good.program, "AIV", np.zeros(2, np.int64), good.latency)], FREE)
+    with pytest.raises(TraceError, match="latency must be 1 times >= 0"):
+        check([Core(good.program, "AIV", good.occupancy, np.array([-1], np.int64))], FREE)
+    with pytest.raises(TraceError, match="queue depth"):
+        check([good], SyncTimes(0, 0, 0, 0, 0, 0))
+    with pytest.raises(TraceError, match="at least one program"):
+        check([], FREE)
+
+
+def test_the_engine_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASCEND_SIM_ENGINE", raising=False)
+    assert engine_name() == ("native" if native.available() else "python")
+    b = TraceBuilder()
+    b.execute(Pipe.V, ScalarWork("0"))
+    for name in ("python", "reference"):
+        monkeypatch.setenv("ASCEND_SIM_ENGINE", name)
+        assert engine_name() == name
+        assert replay_cores([core(b, [7])], FREE).end == 7
+    monkeypatch.setenv("ASCEND_SIM_ENGINE", "fpga")
+    with pytest.raises(ValueError, match="ASCEND_SIM_ENGINE='fpga'"):
+        engine_name()
+    monkeypatch.setattr(native, "_native", None)
+    monkeypatch.setenv("ASCEND_SIM_ENGINE", "native")
+    with pytest.raises(ValueError, match="not built"):
+        engine_name()
