@@ -1,0 +1,77 @@
+"""The private door for layers that sit on pyACL and need what it has no name for. Not part of pyACL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ascend_sim.runtime.host import HostThread, host_thread
+from ascend_sim.runtime.observe import Observer
+from ascend_sim.runtime.system import observers as _observers
+from ascend_sim.runtime.system import system
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ascend_sim.runtime.memory import Arena
+    from ascend_sim.soc import Soc
+
+
+def soc() -> Soc:
+    """The chip that is simulated."""
+    return system().soc
+
+
+def arena(device: int) -> Arena:
+    """The memory of a device: ``used``, ``peak``, ``capacity`` and the living blocks."""
+    return system().devices[device].arena
+
+
+def view(address: int, nbytes: int) -> NDArray[Any]:
+    """Device or pinned host memory as a writable uint8 array. ValueError outside of a living block."""
+    block = system().memory.find(address)
+    if block is None or address + nbytes > block.end:
+        raise ValueError(f"{address:#x} + {nbytes} B is not inside an allocation of this simulator")
+    return block.arena.view(address, nbytes)
+
+
+def values_mode() -> str:
+    """``operator``, ``instruction`` or ``none``."""
+    return system().values
+
+
+def set_values_mode(mode: str) -> None:
+    """Choose how results are computed from now on."""
+    from ascend_sim.runtime.system import VALUES_MODES
+
+    if mode not in VALUES_MODES:
+        raise ValueError(f"values mode {mode!r}: expected one of {', '.join(VALUES_MODES)}")
+    system().values = mode
+
+
+def observe(observer: Observer) -> Observer:
+    """Call ``observer`` with every event from now on."""
+    return _observers().add(observer)
+
+
+def unobserve(observer: Observer) -> None:
+    _observers().remove(observer)
+
+
+def transfer_ps(direction: str, nbytes: int, pinned: bool = True, device: int = 0) -> int:
+    """What a copy costs (``h2d``, ``d2h``, ``d2d``, ``p2p``), in ps, without the host's call."""
+    return system().devices[device].link.ps(direction, nbytes, pinned)
+
+
+def host() -> HostThread:
+    """The calling thread's clock (``now``, ps) and context."""
+    return host_thread()
+
+
+def charge(ps: int) -> None:
+    """Host work of the calling thread that no acl call stands for."""
+    host_thread().now += ps
+
+
+def flush_l2(device: int) -> None:
+    """Make the device's caches cold, as benchmarks do between runs."""
+    system().devices[device].l2.flush_cold()
