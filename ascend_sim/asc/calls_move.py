@@ -298,7 +298,9 @@ def _check_cube_exit(
         legal = {("float32", "float16"), ("int32", "float16"), ("int32", "int8"), ("int32", "uint8")}
         if (src_type.name, dst_type.name) not in legal:
             raise InstructionError(call, "data types", f"{src_type} -> {dst_type}", "no such conversion on this path")
-    return MoveWork(path, p.block_count, p.block_len * per_dst, 512, -1, "", dst_type.name)
+    name = dst_type.name if src_type is dst_type else f"{src_type.name}_{dst_type.name}"
+    row = p.block_len * 256 * (src_type if src_mem == "L0C" else dst_type).size  # L0C side: the converting exit reads it
+    return MoveWork(path, p.block_count, row, 512, -1, "", name)
 
 
 def _cube_exit(core: Core, dst: Tensor, src: Tensor, p: DataCopyParams, e: DataCopyEnhancedParams) -> None:
