@@ -1,0 +1,382 @@
+"""The convolution kernel: im2col by load3d, strips of the feature map and chunks of the weights in L1.
+
+Data: x is NC1HWC0, weights are FRACTAL_Z per group ((C1*Kh*Kw, N1, 16, C0), groups outermost), y is NC1HWC0. The
+loop nest is written once as `walk`, a generator of tiles that a trace folds at every level; the cube side and, on
+split chips with an epilogue, the vector side both follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ascend_sim import asc
+from ascend_sim.isa.layout import ceil_div
+from ascend_sim.kernels._conv_tiling import ConvProblem, ConvTiling, Core, Strip, core_of, strips_of
+from ascend_sim.kernels._cube import (
+    FRACTAL,
+    E,
+    P,
+    Ring,
+    accumulate,
+    block_index,
+    copy_rows,
+    even,
+    load_fractals,
+    runs,
+    tensor,
+)
+from ascend_sim.kernels._exit import BiasTable, CoupledExit, ExitPlan, FixpipeExit, Place
+from ascend_sim.kernels._matmul_tiling import BIAS_BYTES
+from ascend_sim.kernels._mix import MixExit, vector_side
+
+
+@dataclass(frozen=True)
+class ConvPlan:
+    """One launch. ``load3d_v2``: the chip has the window form of load3d; ``l0a``, ``l0b``, ``l0c`` bytes of a slot;
+    ``roles``: what the kernel's arguments are (``x``, ``w``, ``bias``, ``extra``, ``y``, ``work``);
+    ``channels``: output channels."""
+
+    problem: ConvProblem
+    tiling: ConvTiling
+    exit: ExitPlan
+    dtype: str
+    roles: tuple[str, ...]
+    load3d_v2: bool
+    l0a: int
+    l0b: int
+    l0c: int
+    l0c_slots: int
+    channels: int
+
+    @property
+    def c0(self) -> int:
+        return 32 // self.problem.item
+
+
+class Tile(NamedTuple):
+    """One cube tile: ``m`` and ``n`` (first, count) in fractals of the strip and in output blocks of the group. The
+    flags say what must be brought to L1 before it and is done with after it."""
+
+    image: int
+    group: int
+    strip: Strip
+    chunk: tuple[int, int]
+    m: tuple[int, int]
+    n: tuple[int, int]
+    load_a: bool
+    load_w: bool
+    last_a: bool
+    last_w: bool
+    index: int
+
+
+class Shape(NamedTuple):
+    """How many fractals high, blocks wide and columns from the first a tile is (for work ahead of it)."""
+
+    m1: int
+    n: tuple[int, int]
+
+
+@lru_cache(maxsize=1024)
+def chunks_of(size: int, chunk: int) -> list[tuple[int, int]]:
+    return even(size, chunk)
+
+
+def tiles_of(plan: ConvPlan, strip: Strip, chunk: tuple[int, int]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """(m, n) tiles of a strip and a chunk, rows fastest."""
+    t = plan.tiling
+    m1 = ceil_div(strip.m, 16)
+    return [(m, (chunk[0] + a, n)) for a, n in even(chunk[1], t.tile_n) for m in even(m1, t.tile_m)]
+
+
+def walk(plan: ConvPlan, core: Core) -> Iterator[Tile]:
+    """Tiles of a core in the order in which they are computed."""
+    p, t = plan.problem, plan.tiling
+    strips = strips_of(p, t.strip_rows, core.rows)
+    chunks = [(core.blocks[0] + a, n) for a, n in even(core.blocks[1], t.chunk_n1)]
+    rows = [ceil_div(ceil_div(s.m, 16), t.tile_m) for s in strips]
+    columns = [ceil_div(n, t.tile_n) for _, n in chunks]
+    per_strip, per_image = sum(columns), sum(rows) * sum(columns)
+    images = range(*_span(core.images))
+    kinds = [s.kind for s in strips]
+    sizes = [n for _, n in chunks]
+    for g in runs([0] * core.groups[1]):
+        group = core.groups[0] + g
+        base_g = g * len(images) * per_image
+        if t.weights_outer:
+            for c in runs(sizes):
+                base_c = base_g + sum(columns[:c]) * sum(rows) * len(images)
+                for i in runs([0] * len(images)):
+                    for s in runs(kinds):
+                        base = base_c + columns[c] * (i * sum(rows) + sum(rows[:s]))
+                        one = len(images) * len(strips) == 1
+                        yield from _tiles(
+                            plan, images[i], group, strips[s], chunks[c], base,
+                            load_a=not (one and c > 0), last_a=not one or c + 1 == len(chunks),
+                            load_w=i == 0 and s == 0, last_w=i + 1 == len(images) and s + 1 == len(strips),
+                        )  # fmt: skip
+        else:
+            for i in runs([0] * len(images)):
+                for s in runs(kinds):
+                    base_s = base_g + i * per_image + sum(rows[:s]) * per_strip
+                    for c in runs(sizes):
+                        one = len(chunks) == 1
+                        ends = i + 1 == len(images) and s + 1 == len(strips)
+                        yield from _tiles(
+                            plan, images[i], group, strips[s], chunks[c], base_s + rows[s] * sum(columns[:c]),
+                            load_a=c == 0, last_a=c + 1 == len(chunks),
+                            load_w=not one or (i == 0 and s == 0), last_w=not one or ends,
+                        )  # fmt: skip
+
+
+def _span(part: tuple[int, int]) -> tuple[int, int]:
+    return part[0], part[0] + part[1]
+
+
+def _tiles(
+    plan: ConvPlan, image: int, group: int, strip: Strip, chunk: tuple[int, int], base: int, *, load_a: bool,
+    last_a: bool, load_w: bool, last_w: bool,
+) -> Iterator[Tile]:  # fmt: skip
+    tiles = tiles_of(plan, strip, chunk)
+    end = len(tiles) - 1
+    for i in runs([(m[1], n[1]) for m, n in tiles]):
+        m, n = tiles[i]
+        yield Tile(
+            image, group, strip, chunk, m, n, load_a and i == 0, load_w and i == 0, last_a and i == end,
+            last_w and i == end, base + i,
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def shapes_of(plan: ConvPlan, core: Core) -> list[Shape]:
+    """Shape of every tile of a core, by index (for the bias, which is placed ahead)."""
+    p, t = plan.problem, plan.tiling
+    strips = strips_of(p, t.strip_rows, core.rows)
+    chunks = [(core.blocks[0] + a, n) for a, n in even(core.blocks[1], t.chunk_n1)]
+    per = {(s, c): [Shape(m[1], n) for m, n in tiles_of(plan, s, c)] for s in set(strips) for c in chunks}
+    if t.weights_outer:
+        one = [x for c in chunks for _ in range(core.images[1]) for s in strips for x in per[s, c]]
+    else:
+        one = [x for _ in range(core.images[1]) for s in strips for c in chunks for x in per[s, c]]
+    return one * core.groups[1]
+
+
+def place_of(plan: ConvPlan, core: Core, tile: Tile) -> Place:
+    """Where a tile goes in y, and its bias columns counted from the core's first."""
+    p, t = plan.problem, plan.tiling
+    plane = p.ho * p.wo
+    first = tile.m[0] * 16
+    block = tile.group * p.n1 + tile.n[0]
+    offset = ((tile.image * p.groups * p.n1 + block) * plane + tile.strip.row * p.wo + first) * 16
+    m = min(tile.m[1] * 16, tile.strip.m - first)
+    return Place(offset, m, tile.m[1] * 16, tile.n[1], tile.n[1] * 16, plane * 16, _column(plan, core, tile))
+
+
+def _column(plan: ConvPlan, core: Core, tile: Tile) -> int:
+    if plan.problem.groups > 1:
+        return ((tile.group - core.groups[0]) * plan.problem.n1 + tile.n[0]) * 16
+    return (tile.n[0] - core.blocks[0]) * 16
+
+
+def _own_columns(plan: ConvPlan, core: Core) -> int:
+    if plan.problem.groups > 1:
+        return core.groups[1] * plan.problem.n1 * 16
+    return core.blocks[1] * 16
+
+
+def bias_columns(problem: ConvProblem, tiling: ConvTiling) -> int:
+    """Columns whose bias a core keeps: those it computes, all channels of its groups when there are several."""
+    groups, blocks = ceil_div(problem.groups, tiling.split[1]), ceil_div(problem.n1, tiling.split[3])
+    return groups * problem.n1 * 16 if problem.groups > 1 else blocks * 16
+
+
+@asc.jit
+def conv_kernel(*gm: Any, plan: ConvPlan) -> None:
+    """Convolution of one core's share."""
+    core = core_of(plan.problem, plan.tiling, block_index())
+    if min(core.images[1], core.groups[1], core.rows[1], core.blocks[1]) == 0:
+        return
+    arguments: dict[str, list[Any]] = {}
+    for role, address in zip(plan.roles, gm, strict=True):
+        arguments.setdefault(role, []).append(tensor(address))
+    if plan.exit.kind == "mix" and not asc.ascend_is_aic():
+        places = (place_of(plan, core, tile) for tile in walk(plan, core))
+        vector_side(plan.exit, arguments, places, plan.l0c)
+        return
+    _CubeSide(plan, core, arguments).run()
+
+
+class _CubeSide:
+    """L1, L0 and L0C of one core, and the loop over its tiles."""
+
+    def __init__(self, plan: ConvPlan, core: Core, arguments: dict[str, list[Any]]) -> None:
+        t = plan.tiling
+        self.plan, self.core, self.p, self.t = plan, core, plan.problem, t
+        self.x, self.w, self.y = arguments["x"][0], arguments["w"][0], arguments["y"][0]
+        dtype = plan.dtype
+        item = plan.problem.item
+        self.a_slot, self.w_slot = t.a_bytes // item, t.w_bytes // item
+        self.a1 = asc.LocalTensor(dtype, P.A1, 0, t.a_slots * self.a_slot)
+        self.b1 = asc.LocalTensor(dtype, P.B1, t.a_slots * t.a_bytes, t.w_slots * self.w_slot)
+        self.a2 = asc.LocalTensor(dtype, P.A2, 0, 2 * plan.l0a // item)
+        self.b2 = asc.LocalTensor(dtype, P.B2, 0, 2 * plan.l0b // item)
+        self.slot_elements = (plan.l0a // item, plan.l0b // item)
+        self.a_ring = Ring(E.MTE1_MTE2, E.MTE2_MTE1, 0, t.a_slots)
+        self.w_ring = Ring(E.MTE1_MTE2, E.MTE2_MTE1, 2, t.w_slots)
+        self.l0 = Ring(E.M_MTE1, E.MTE1_M, 0, 2)
+        bias = None
+        first = core.groups[0] * plan.problem.n1 if plan.problem.groups > 1 else core.blocks[0]
+        if plan.exit.bias:
+            bias = arguments["bias"][0][first * 16 :]
+        self.columns = min(plan.channels - first * 16, plan.exit.bias_columns, _own_columns(plan, core))
+        self.table: BiasTable | None = None
+        if plan.exit.bias == "table":
+            at = t.a_slots * t.a_bytes + t.w_slots * t.w_bytes
+            self.table = BiasTable(plan.exit, bias, self.columns, at, t.tile_n * 16, 2 * BIAS_BYTES)
+        self.out = self._exit(arguments, bias)
+        self.a_at: Any = None
+        self.w_at: Any = None
+
+    def _exit(self, arguments: dict[str, list[Any]], bias: Any) -> Any:
+        plan = self.plan
+        elements = plan.l0c // 4
+        if plan.exit.kind == "fixpipe":
+            return FixpipeExit(plan.exit, self.y, plan.l0c_slots, elements)
+        if plan.exit.kind == "mix":
+            return MixExit(plan.exit, arguments["work"][0], plan.l0c_slots, elements)
+        return CoupledExit(plan.exit, self.y, arguments.get("extra", []), plan.l0c_slots, elements, bias,
+                           self.columns)  # fmt: skip
+
+    def run(self) -> None:
+        plan = self.plan
+        ahead = shapes_of(plan, self.core) if plan.exit.bias == "l0c" else []
+        rings = [self.a_ring, self.w_ring, self.l0] + ([self.table] if self.table else [])
+        for ring in rings:
+            ring.open()
+        self.out.open([self._shape_place(s) for s in ahead[: plan.l0c_slots]])
+        whole_a, whole_w = self.t.a_c1 == self.p.c1, self.t.w_c1 == self.p.c1
+        for tile in walk(plan, self.core):
+            if whole_a and tile.load_a:
+                self._load_a(tile, 0, self.p.c1)
+            if whole_w and tile.load_w:
+                self._load_w(tile.group, tile.chunk, 0, self.p.c1)
+            place = place_of(plan, self.core, tile)
+            s, acc, zero = self.out.begin()
+            self._compute(tile, place, acc, zero, whole_a, whole_w)
+            if whole_a and tile.last_a:
+                self.a_ring.give(self.a_at)
+            if whole_w and tile.last_w:
+                self.w_ring.give(self.w_at)
+            after = tile.index + plan.l0c_slots
+            self.out.end(s, place, self._shape_place(ahead[after]) if after < len(ahead) else None)
+        for ring in rings:
+            ring.close()
+        self.out.close()
+
+    def _shape_place(self, shape: Shape) -> Place:
+        column = (shape.n[0] - (0 if self.p.groups > 1 else self.core.blocks[0])) * 16
+        return Place(0, 0, shape.m1 * 16, shape.n[1], 0, 0, column)
+
+    # -- L1
+
+    def _load_a(self, tile: Tile, c: int, count: int) -> None:
+        """Input rows of the tile's strip, input blocks [c, c + count)."""
+        p, s = self.p, tile.strip
+        slot = self.a_at = self.a_ring.take()
+        offset = (((tile.image * p.groups + tile.group) * p.c1 + c) * p.h + s.first) * p.w * self.plan.c0
+        copy_rows(self.a1[slot * self.a_slot :], self.x[offset:], count, s.count * p.w, p.h * p.w, s.count * p.w)
+        self.a_ring.hand(slot)
+
+    def _load_w(self, group: int, chunk: tuple[int, int], c: int, count: int) -> None:
+        """Weights of a chunk, input blocks [c, c + count): one panel per tile width, (taps x count) rows each."""
+        p = self.p
+        slot = self.w_at = self.w_ring.take()
+        rows = count * p.taps
+        per = FRACTAL // p.item
+        blocks = FRACTAL // 32
+        at = slot * self.w_slot
+        for first, n in even(chunk[1], self.t.tile_n):
+            offset = ((group * p.k1 + c * p.taps) * p.n1 + chunk[0] + first) * per
+            copy_rows(self.b1[at + first * rows * per :], self.w[offset:], rows, n * blocks, p.n1 * blocks, n * blocks)
+        self.w_ring.hand(slot)
+
+    # -- L0
+
+    def _compute(self, tile: Tile, place: Place, acc: Any, zero: bool, whole_a: bool, whole_w: bool) -> None:
+        p, t = self.p, self.t
+        step = p.c1 if whole_a and whole_w else min(t.a_c1, t.w_c1)
+        table = self.table.begin(place) if self.table else None
+        for c in runs([min(step, p.c1 - at) for at in range(0, p.c1, step)]):
+            at, count = c * step, min(step, p.c1 - c * step)
+            if not whole_a:
+                self._load_a(tile, at, count)
+            if not whole_w:
+                self._load_w(tile.group, tile.n, at, count)
+            a_from = at if whole_a else 0
+            self._steps(tile, acc, zero and c == 0, table[1] if table and c == 0 else None, a_from,
+                        at if whole_w else 0, count, p.c1 if whole_w else count)  # fmt: skip
+            if table and c == 0 and self.table:
+                self.table.end(table[0])
+            if not whole_a:
+                self.a_ring.give(self.a_at)
+            if not whole_w:
+                self.w_ring.give(self.w_at)
+
+    def _steps(
+        self, tile: Tile, acc: Any, first: bool, bias: Any, a_from: int, w_from: int, count: int, w_rows: int
+    ) -> None:
+        """Cube steps over ``count`` input blocks: block ``a_from`` of the strip in L1 against ``w_from`` of the
+        weights, whose panels are ``w_rows`` blocks high."""
+        p, t = self.p, self.t
+        pieces = even(count * p.taps, t.step_k)
+        source_a = self.a1[self.a_at * self.a_slot :]
+        per = FRACTAL // p.item
+        chunk_at = tile.chunk[0] if t.w_c1 == p.c1 else tile.n[0]
+        panel = self.w_at * self.w_slot + (tile.n[0] - chunk_at) * w_rows * p.taps * per
+        source_b = self.b1[panel:]
+        m, n = tile.m[1] * 16, tile.n[1] * 16
+
+        def load(i: int, a: Any, b: Any) -> tuple[int, int, int]:
+            k, size = pieces[i]
+            self._load3d(a, source_a, tile, a_from * p.taps + k, size)
+            load_fractals(b, source_b[(w_from * p.taps + k) * tile.n[1] * per :], 1, size * tile.n[1], 0, 1)
+            return m, n, size * self.plan.c0
+
+        keys = [size for _, size in pieces]
+        accumulate(self.l0, self.a2, self.b2, self.slot_elements, acc, keys, load, first, bias)
+
+    def _load3d(self, dst: Any, src: Any, tile: Tile, k: int, size: int) -> None:
+        """Fractals [k, k + size) along the reduction of the tile's rows, to L0A."""
+        p, s, c0 = self.p, tile.strip, self.plan.c0
+        pads = (p.pads[0], p.pads[1], s.top, s.bottom)
+        if self.plan.load3d_v2:
+            asc.load_data(dst, src, asc.LoadData3DParamsV2(
+                pads, s.count, p.w, p.c1 * c0, size * c0, tile.m[1] * 16, k * c0, tile.m[0] * 16,
+                p.sw, p.sh, p.kw, p.kh, p.dw, p.dh,
+            ))  # fmt: skip
+            return
+        c1, tap = divmod(k, p.taps)
+        fetch_h, fetch_w = divmod(tap, p.kw)
+        per = FRACTAL // p.item
+        if tile.m[1] <= size:  # along the filter, one instruction per 16 positions
+            for i in range(tile.m[1]):
+                self._load3d_v1(dst[i * size * per :], src, pads, s, c1, fetch_h, fetch_w, tile.m[0] + i, 1, 0, size)
+            return
+        for i in range(size):  # along the positions, one instruction per tap
+            c1, tap = divmod(k + i, p.taps)
+            fetch_h, fetch_w = divmod(tap, p.kw)
+            self._load3d_v1(dst[i * per :], src, pads, s, c1, fetch_h, fetch_w, tile.m[0], size, 1, tile.m[1])
+
+    def _load3d_v1(
+        self, dst: Any, src: Any, pads: Sequence[int], s: Strip, c1: int, fetch_h: int, fetch_w: int, m1: int,
+        jump: int, mode: int, repeat: int,
+    ) -> None:  # fmt: skip
+        p = self.p
+        row, column = divmod(m1 * 16, p.wo)
+        asc.load_data(dst, src, asc.LoadData3DParamsV1(
+            pads, s.count, p.w, c1, fetch_w, fetch_h, column * p.sw - p.pads[0], row * p.sh - s.top,
+            p.sw, p.sh, p.kw, p.kh, p.dw, p.dh, jump, mode, repeat,
+        ))  # fmt: skip

@@ -1,0 +1,315 @@
+"""The matrix multiplication kernel: tiles of C over the cores, K in chunks through L1 and in steps through L0.
+
+Either operand may be stored in rows (ND) or in fractals (FRACTAL_NZ, FRACTAL_Z), transposed or not. In L1 it lies in
+fractals in one of two orders: *k-outer* ([K1][rows][K0]: A as M x K, B as N x K) or *row-outer* ([rows1][K][16]: A as
+K x M, B as K x N), and the load to L0 transposes where needed. Schedule: stock MatMulV3 base template (hicann/ops-nn),
+restated: for each chunk DMA of A, DMA of B, then per step one load of each and one mmad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
+from typing import Any, NamedTuple
+
+from ascend_sim import asc
+from ascend_sim.isa.layout import ceil_div
+from ascend_sim.kernels._cube import E, P, Ring, accumulate, block_index, copy_rows, even, load_fractals, runs, tensor
+from ascend_sim.kernels._exit import BiasTable, CoupledExit, ExitPlan, FixpipeExit, Place
+from ascend_sim.kernels._matmul_tiling import BIAS_BYTES, MatmulProblem, MatmulTiling, align
+from ascend_sim.kernels._mix import MixExit, vector_side
+
+MAX_PITCH = 65535  # elements between rows the ND to NZ transfer takes
+
+
+@dataclass(frozen=True)
+class Source:
+    """How an operand lies in global memory: ``fractal`` (else rows), ``k_outer`` order, ``pitch``: elements between
+    rows, or padded length of the inner panel axis of fractals; ``matrix``: elements of one matrix."""
+
+    fractal: bool
+    k_outer: bool
+    pitch: int
+    matrix: int
+
+
+@dataclass(frozen=True)
+class MatmulPlan:
+    """One launch. ``a_of`` and ``b_of``: matrix of A and B for each batch; ``out_pitch``: elements between rows of C
+    (ND) or between its column panels (NZ); ``out_matrix``: elements of one C; ``nd2nz``: DMA turns rows into fractals;
+    ``window_loads``: one im2col load instead of several fractal loads; ``hf32``: rounded float32."""
+
+    problem: MatmulProblem
+    tiling: MatmulTiling
+    exit: ExitPlan
+    dtype: str
+    a: Source
+    b: Source
+    a_of: tuple[int, ...]
+    b_of: tuple[int, ...]
+    out_pitch: int
+    out_matrix: int
+    roles: tuple[str, ...]
+    nd2nz: bool
+    window_loads: bool
+    hf32: bool = False
+
+    @property
+    def k0(self) -> int:
+        return self.problem.k0
+
+
+class Tile(NamedTuple):
+    """One tile of C; ``same_a`` / ``same_b``: the operand in L1 is already there; ``keep_a`` / ``keep_b``: the next
+    tile uses it again."""
+
+    batch: int
+    m: int
+    m_size: int
+    n: int
+    n_size: int
+    same_a: bool
+    same_b: bool
+    keep_a: bool
+    keep_b: bool
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """Equal for tiles that issue the same instructions."""
+        return self.m_size, self.n_size, self.same_a, self.same_b, self.keep_a, self.keep_b
+
+
+@lru_cache(maxsize=1024)
+def tiles_of(plan: MatmulPlan, block: int) -> tuple[Tile, ...]:
+    """Tiles of a core: dealt cyclically along diagonals, so that neighbours share neither rows nor columns, full ones
+    first."""
+    p, t = plan.problem, plan.tiling
+    m_tiles, n_tiles = ceil_div(p.m, t.base_m), ceil_div(p.n, t.base_n)
+    per_matrix = m_tiles * n_tiles
+    lcm = m_tiles * n_tiles // gcd(m_tiles, n_tiles)
+    mine = []
+    for index in range(block, p.batch * per_matrix, t.cores):
+        batch, i = divmod(index, per_matrix)
+        row, column = i % m_tiles, (i + i // lcm) % n_tiles
+        m, n = row * t.base_m, column * t.base_n
+        mine.append((batch, m, min(t.base_m, p.m - m), n, min(t.base_n, p.n - n)))
+    mine.sort(key=lambda x: (-x[2], -x[4]))
+    whole_a = t.step_ka * t.base_k >= p.k
+    whole_b = t.step_kb * t.base_k >= p.k
+    same_a, same_b = [False], [False]
+    for before, after in zip(mine, mine[1:], strict=False):
+        same_a.append(whole_a and (plan.a_of[before[0]], *before[1:3]) == (plan.a_of[after[0]], *after[1:3]))
+        same_b.append(whole_b and (plan.b_of[before[0]], *before[3:]) == (plan.b_of[after[0]], *after[3:]))
+    same_a.append(False)
+    same_b.append(False)
+    return tuple(
+        Tile(*x, same_a[i], same_b[i], same_a[i + 1], same_b[i + 1]) for i, x in enumerate(mine)
+    )
+
+
+@lru_cache(maxsize=1024)
+def kinds_of(plan: MatmulPlan, block: int) -> tuple[tuple[Any, ...], ...]:
+    """Kinds of a core's tiles in order; equal for blocks that issue the same instructions."""
+    return tuple(tile.kind for tile in tiles_of(plan, block))
+
+
+def walk(plan: MatmulPlan, block: int) -> Iterator[tuple[int, Tile]]:
+    tiles = tiles_of(plan, block)
+    for i in runs(kinds_of(plan, block)):
+        yield i, tiles[i]
+
+
+def place_of(plan: MatmulPlan, tile: Tile) -> Place:
+    """Where a tile goes in C."""
+    start = tile.batch * plan.out_matrix
+    if plan.exit.rows:
+        offset = start + tile.m * plan.out_pitch + tile.n
+    else:
+        offset = start + tile.n // 16 * plan.out_pitch + tile.m * 16
+    m = tile.m_size if plan.exit.rows else align(tile.m_size, 16)
+    n1 = ceil_div(tile.n_size, 16)
+    return Place(offset, m, align(tile.m_size, 16), n1, tile.n_size, plan.out_pitch, tile.n)
+
+
+@asc.jit
+def matmul_kernel(*gm: Any, plan: MatmulPlan) -> None:
+    """Tiles of one core."""
+    arguments: dict[str, list[Any]] = {}
+    for role, address in zip(plan.roles, gm, strict=True):
+        arguments.setdefault(role, []).append(tensor(address))
+    if plan.exit.kind == "mix" and not asc.ascend_is_aic():
+        places = (place_of(plan, tile) for _, tile in walk(plan, block_index()))
+        vector_side(plan.exit, arguments, places, plan.tiling.base_m * plan.tiling.base_n * 4)
+        return
+    _CubeSide(plan, arguments).run()
+
+
+class _CubeSide:
+    """L1, L0 and L0C of one core, and the loop over its tiles."""
+
+    def __init__(self, plan: MatmulPlan, arguments: dict[str, list[Any]]) -> None:
+        t, p = plan.tiling, plan.problem
+        self.plan, self.p, self.t = plan, p, t
+        self.block = block_index()
+        self.a, self.b = arguments["a"][0], arguments["b"][0]
+        dtype, item = plan.dtype, p.item
+        self.a_slot, self.b_slot = t.base_m * t.step_ka * t.base_k, t.base_n * t.step_kb * t.base_k
+        self.a1 = asc.LocalTensor(dtype, P.A1, 0, 2 * self.a_slot)
+        self.b1 = asc.LocalTensor(dtype, P.B1, 2 * self.a_slot * item, 2 * self.b_slot)
+        slots = (t.base_m * t.base_k, t.base_n * t.base_k)
+        self.a2 = asc.LocalTensor(dtype, P.A2, 0, 2 * slots[0])
+        self.b2 = asc.LocalTensor(dtype, P.B2, 0, 2 * slots[1])
+        self.slot_elements = slots
+        self.a_ring = Ring(E.MTE1_MTE2, E.MTE2_MTE1, 0, 2)
+        self.b_ring = Ring(E.MTE1_MTE2, E.MTE2_MTE1, 2, 2)
+        self.l0 = Ring(E.M_MTE1, E.MTE1_M, 0, 2)
+        bias = arguments["bias"][0] if plan.exit.bias else None
+        self.table: BiasTable | None = None
+        if plan.exit.bias == "table":
+            self.table = BiasTable(plan.exit, bias, p.n, 2 * (self.a_slot + self.b_slot) * item, t.base_n,
+                                   BIAS_BYTES)  # fmt: skip
+        elements = t.base_m * t.base_n
+        self.out: Any
+        if plan.exit.kind == "fixpipe":
+            self.out = FixpipeExit(plan.exit, arguments["y"][0], t.l0c_slots, elements)
+        elif plan.exit.kind == "mix":
+            self.out = MixExit(plan.exit, arguments["work"][0], t.l0c_slots, elements)
+        else:
+            self.out = CoupledExit(
+                plan.exit, arguments["y"][0], arguments.get("extra", []), t.l0c_slots, elements, bias, p.n
+            )
+        self.a_at = self.b_at = 0
+
+    def run(self) -> None:
+        plan, t = self.plan, self.t
+        if plan.hf32:
+            asc.set_hf32_mode(True)
+        tiles = tiles_of(plan, self.block)
+        rings = [self.a_ring, self.b_ring, self.l0] + ([self.table] if self.table else [])
+        for ring in rings:
+            ring.open()
+        self.out.open([place_of(plan, tile) for tile in tiles[: t.l0c_slots]])
+        for i, tile in walk(plan, self.block):
+            place = place_of(plan, tile)
+            s, acc, zero = self.out.begin()
+            table = self.table.begin(place) if self.table else None
+            self._accumulate(tile, acc, zero, table[1] if table else None)
+            if table and self.table:
+                self.table.end(table[0])
+            after = i + t.l0c_slots
+            self.out.end(s, place, place_of(plan, tiles[after]) if after < len(tiles) else None)
+        for ring in rings:
+            ring.close()
+        self.out.close()
+
+    def _accumulate(self, tile: Tile, acc: Any, zero: bool, bias: Any) -> None:
+        p, t = self.p, self.t
+        ka, kb = t.step_ka * t.base_k, t.step_kb * t.base_k
+        outer = max(ka, kb)
+        chunks = even(p.k, outer)
+        for i in runs([size for _, size in chunks]):
+            at, size = chunks[i]
+            if ka == outer and not tile.same_a:
+                self._load_a(tile, at, size)
+            if kb == outer and ka < outer and not tile.same_b:
+                self._load_b(tile, at, size)
+            inner = even(size, min(ka, kb))
+            for j in runs([size for _, size in inner]):
+                k, part = inner[j]
+                if ka < outer and not tile.same_a:
+                    self._load_a(tile, at + k, part)
+                if (kb < outer or ka == kb) and not tile.same_b:
+                    self._load_b(tile, at + k, part)
+                first = zero and i == 0 and j == 0
+                start = bias if i == 0 and j == 0 else None
+                self._steps(tile, acc, first, start, k if ka == outer else 0, size if ka == outer else part,
+                            k if kb == outer else 0, size if kb == outer else part, part)  # fmt: skip
+                if ka < outer and not tile.keep_a:
+                    self.a_ring.give(self.a_at)
+                if kb < outer and not tile.keep_b:
+                    self.b_ring.give(self.b_at)
+            if ka == outer and not tile.keep_a:
+                self.a_ring.give(self.a_at)
+            if kb == outer and not tile.keep_b:
+                self.b_ring.give(self.b_at)
+
+    def _load_a(self, tile: Tile, k: int, size: int) -> None:
+        self.a_at = self.a_ring.take()
+        src = self.a[self.plan.a_of[tile.batch] * self.plan.a.matrix :]
+        self._to_l1(self.a1[self.a_at * self.a_slot :], src, self.plan.a, tile.m, tile.m_size, k, size)
+        self.a_ring.hand(self.a_at)
+
+    def _load_b(self, tile: Tile, k: int, size: int) -> None:
+        self.b_at = self.b_ring.take()
+        src = self.b[self.plan.b_of[tile.batch] * self.plan.b.matrix :]
+        self._to_l1(self.b1[self.b_at * self.b_slot :], src, self.plan.b, tile.n, tile.n_size, k, size)
+        self.b_ring.hand(self.b_at)
+
+    def _to_l1(self, dst: Any, src: Any, source: Source, r: int, rows: int, k: int, size: int) -> None:
+        """Bring rows [r, r + rows) x K [k, k + size) of an operand to L1."""
+        k0 = self.plan.k0
+        if source.k_outer:
+            lead, lead_at, inner, inner_at = align(rows, 16), r, size, k
+            count = rows
+        else:
+            lead, lead_at, inner, inner_at = align(size, 16), k, rows, r
+            count = size
+        if source.fractal:
+            offset = inner_at // k0 * source.pitch * k0 + lead_at * k0
+            copy_rows(dst, src[offset:], ceil_div(inner, k0), lead, source.pitch, lead)
+            return
+        offset = lead_at * source.pitch + inner_at
+        if not self.plan.nd2nz:
+            for i in range(ceil_div(inner, k0)):
+                copy_rows(dst[i * lead * k0 :], src[offset + i * k0 :], count, 1, source.pitch // k0, 1)
+        elif source.pitch <= MAX_PITCH:
+            asc.data_copy(dst, src[offset:], asc.Nd2NzParams(1, count, inner, 0, source.pitch, lead, 1, 0))
+        else:
+            for i in range(count):
+                row = src[offset + i * source.pitch :]
+                asc.data_copy(dst[i * k0 :], row, asc.Nd2NzParams(1, 1, inner, 0, inner, lead, 1, 0))
+
+    def _steps(
+        self, tile: Tile, acc: Any, first: bool, bias: Any, a_k: int, a_size: int, b_k: int, b_size: int, part: int
+    ) -> None:
+        """Cube steps over ``part`` of K, which starts at ``a_k`` of the ``a_size`` deep A tile in L1, and ``b_k`` of
+        the ``b_size`` deep B tile."""
+        pieces = even(part, self.t.base_k)
+        a1, b1 = self.a1[self.a_at * self.a_slot :], self.b1[self.b_at * self.b_slot :]
+
+        def load(i: int, a: Any, b: Any) -> tuple[int, int, int]:
+            k, size = pieces[i]
+            self._to_l0(a, a1, self.plan.a, tile.m_size, a_k + k, size, a_size, True)
+            self._to_l0(b, b1, self.plan.b, tile.n_size, b_k + k, size, b_size, False)
+            return tile.m_size, tile.n_size, size
+
+        accumulate(
+            self.l0, self.a2, self.b2, self.slot_elements, acc, [size for _, size in pieces], load, first, bias
+        )
+
+    def _to_l0(self, dst: Any, src: Any, source: Source, rows: int, k: int, size: int, depth: int, left: bool) -> None:
+        """Load K [k, k + size) of a tile in L1 (``rows`` x ``depth``) to L0A (``left``) or L0B."""
+        k0 = self.plan.k0
+        r1, k1, at = ceil_div(rows, 16), ceil_div(size, k0), k // k0
+        high = r1 if source.k_outer else ceil_div(depth, 16)  # fractals of a panel
+        if source.k_outer and not left:  # fractals are in order
+            load_fractals(dst, src[at * high * 16 * k0 :], k1, r1, high, 1)
+        elif self.plan.window_loads:
+            width = high * 16
+            if source.k_outer:
+                window = (align(depth, k0), k1 * k0, r1 * 16, k, 0)
+            else:
+                window = (align(rows, k0), r1 * 16, align(size, max(k0, 16) if k0 <= 16 else k0), 0, k)
+            channels, k_ext, m_ext, k_start, m_start = window
+            asc.load_data(dst, src, asc.LoadData3DParamsV2(
+                (0, 0, 0, 0), 1, width, max(channels, k_ext), k_ext, m_ext, k_start, m_start,
+                en_transpose=left and not source.k_outer,
+            ))  # fmt: skip
+        elif left and source.k_outer:
+            load_fractals(dst, src[at * high * 16 * k0 :], r1, k1, 1, high)
+        elif left:
+            load_fractals(dst, src[at * 256 :], r1, k1, high, 1, transpose=True)
+        else:
+            load_fractals(dst, src[at * 256 :], k1, r1, 1, high, transpose=True)

@@ -1,0 +1,168 @@
+"""Conv2D and grouped convolution: the plan, from an operator call to launches of `conv_kernel`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from math import gcd
+from typing import TYPE_CHECKING
+
+from ascend_sim import asc
+from ascend_sim.isa.layout import ceil_div
+from ascend_sim.kernels._conv import ConvPlan, bias_columns, conv_kernel
+from ascend_sim.kernels._conv_tiling import ConvProblem, core_of, strips_of, tile_conv
+from ascend_sim.kernels._cube import FRACTAL, cube_buffers, cube_kind, load3d_v2
+from ascend_sim.kernels._exit import plan_exit
+from ascend_sim.kernels._layouts import around
+from ascend_sim.kernels._mix import work_bytes
+from ascend_sim.ops.registry import NoKernel, kernel
+from ascend_sim.ops.schema import OpCall
+from ascend_sim.ops.shapes import format_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from ascend_sim.soc import Soc
+
+DECLARED = 3  # x, filter, bias; inputs of the epilogue follow
+
+
+def _lcm(a: int, b: int) -> int:
+    return a * b // gcd(a, b)
+
+
+def merged_groups(groups: int, cin: int, cout: int) -> tuple[int, int, int]:
+    """(groups, C1, N1) after merging so many groups into one dense block that channels fill whole blocks of 16:
+    E = lcm(lcm(cin, 16) / cin, lcm(cout, 16) / cout), at most ``groups``. ``cin``, ``cout`` per group. This is how
+    GE lays out FRACTAL_Z weights of grouped convolutions (hicann/metadef, transfer of FRACTAL_Z with groups)."""
+    if groups == 1:
+        return 1, ceil_div(cin, 16), ceil_div(cout, 16)
+    e = min(_lcm(_lcm(cin, 16) // cin, _lcm(cout, 16) // cout), groups)
+    return ceil_div(groups, e), ceil_div(e * cin, 16), ceil_div(e * cout, 16)
+
+
+def spatial(values: tuple[int, ...], fmt: str) -> tuple[int, int]:
+    return values[fmt.index("H")], values[fmt.index("W")]
+
+
+def conv_format(call: OpCall) -> str:
+    """Axis order of the attributes and of x as the user wrote it."""
+    x = call.inputs[0]
+    assert x is not None
+    own = format_of(x)
+    return str(call.attr("data_format") or (own if own in ("NCHW", "NHWC") else "NCHW"))
+
+
+def conv_problem(call: OpCall, groups: int, cin: int, cout: int, kernel_hw: tuple[int, int]) -> ConvProblem:
+    """Geometry of a Conv2D call; ``cin``, ``cout`` per group."""
+    x, y = call.inputs[0], call.outputs[0]
+    assert x is not None
+    fmt = conv_format(call)
+    size = x.logical_shape
+    h, w = spatial(size, fmt)
+    ho, wo = spatial(y.logical_shape, fmt)
+    sh, sw = spatial(tuple(call.attr("strides", (1, 1, 1, 1))), fmt)
+    dh, dw = spatial(tuple(call.attr("dilations", (1, 1, 1, 1))), fmt)
+    top, bottom, left, right = call.attr("pads", (0, 0, 0, 0))
+    merged, c1, n1 = merged_groups(groups, cin, cout)
+    return ConvProblem(
+        size[fmt.index("N")], merged, c1, h, w, n1, ho, wo, *kernel_hw, sh, sw, dh, dw, (left, right, top, bottom)
+    )
+
+
+def filter_dims(call: OpCall) -> tuple[int, int, int, int]:
+    """(Cout, Cin / groups, Kh, Kw) of the filter."""
+    f = call.inputs[1]
+    assert f is not None
+    shape = f.logical_shape
+    fmt = format_of(f)
+    fmt = fmt if set(fmt) >= set("NCHW") and len(fmt) == 4 else "NCHW"
+    n, c, h, w = (shape[fmt.index(a)] for a in "NCHW")
+    return n, c, h, w
+
+
+@kernel("Conv2D")
+def plan_conv2d(call: OpCall, soc: Soc) -> list[asc.Launch]:
+    """Launches of a Conv2D call. x in NC1HWC0 and weights in FRACTAL_Z run as one kernel, other formats get TransData
+    launches around it. Raises `NoKernel` for types the cube of this chip does not take."""
+    x, f = call.inputs[0], call.inputs[1]
+    assert x is not None and f is not None
+    if x.dtype != "float16" or f.dtype != "float16":
+        raise NoKernel(f"Conv2D of {x.dtype} x {f.dtype}: the kernel takes float16")
+    cout, cin, _, _ = filter_dims(call)
+    groups = int(call.attr("groups", 1))
+    merged = merged_groups(groups, cin, cout // groups)
+    return around(call, soc, {0: "NC1HWC0", 1: "FRACTAL_Z"}, "NC1HWC0", _direct, merged, groups)
+
+
+def _direct(call: OpCall, soc: Soc) -> list[asc.Launch]:
+    cout, cin, kh, kw = filter_dims(call)
+    groups = int(call.attr("groups", 1))
+    return [conv_launch(call, soc, conv_problem(call, groups, cin, cout // groups, (kh, kw)), cout)]
+
+
+def conv_launch(call: OpCall, soc: Soc, problem: ConvProblem, channels: int) -> asc.Launch:
+    """One launch of the convolution kernel for a call whose tensors are in the cube's layouts."""
+    x, f, y = call.inputs[0], call.inputs[1], call.outputs[0]
+    assert x is not None and f is not None
+    if f.size != problem.groups * problem.k1 * problem.n1 * 256:
+        raise NoKernel(f"filter of {f.size} elements; FRACTAL_Z has {problem.groups * problem.k1 * problem.n1 * 256}")
+    if x.shape[1] != problem.groups * problem.c1:
+        raise NoKernel(f"{x.shape[1]} blocks of input channels for {problem.groups} groups of {problem.c1}")
+    steps = tuple(call.attr("epilogue", ()))
+    extras = [(i, s) for i, s in enumerate(call.inputs) if i >= DECLARED and s is not None]
+    for _, spec in extras:
+        if spec.shape != y.shape or spec.dtype != y.dtype:
+            raise NoKernel(f"epilogue input {spec.shape} differs from the output {y.shape}")
+    bias = call.inputs[2] if len(call.inputs) > 2 else None
+    plan = _conv_plan(
+        soc, problem, channels, steps, len(extras), None if bias is None else bias.dtype, y.dtype
+    )
+    args: list[tuple[str, int]] = [("in", 0), ("in", 1)]
+    gm = [("x", x.dtype, x.nbytes, "in"), ("filter", f.dtype, f.nbytes, "in")]
+    if bias is not None:
+        args.append(("in", 2))
+        gm.append(("bias", bias.dtype, bias.nbytes, "in"))
+    for i, spec in extras:
+        args.append(("in", i))
+        gm.append((f"x{i}", spec.dtype, spec.nbytes, "in"))
+    args.append(("out", 0))
+    gm.append(("y", y.dtype, y.nbytes, "out"))
+    split = plan.tiling.split
+    blocks = split[0] * split[1] * split[2] * split[3]
+    kind = cube_kind(soc)
+    if plan.exit.kind == "mix":
+        kind = "MIX"
+        args.append(("workspace", 0))
+        gm.append(("work", plan.exit.middle, work_bytes(plan.exit, plan.l0c // 4, blocks), "workspace"))
+    return asc.Launch(
+        conv_kernel, block_dim=blocks, kind=kind, args=tuple(args), gm=gm, consts={"plan": plan}, soc=soc,
+        signature=lambda block: block_signature(plan, block),
+    )  # fmt: skip
+
+
+def block_signature(plan: ConvPlan, block: int) -> Hashable:
+    """Equal for blocks that issue the same instructions."""
+    core = core_of(plan.problem, plan.tiling, block)
+    kinds = tuple(s.kind for s in strips_of(plan.problem, plan.tiling.strip_rows, core.rows))
+    return core.images[1], core.groups[1], core.blocks[1], kinds
+
+
+@lru_cache(maxsize=4096)
+def _conv_plan(
+    soc: Soc, problem: ConvProblem, channels: int, steps: tuple[tuple[object, ...], ...], extras: int,
+    bias: str | None, out: str,
+) -> ConvPlan:  # fmt: skip
+    first = plan_exit(soc, "float32", out, steps, extras, bias, 16, rows=False)
+    problem = replace(problem, exit_cycles=first.cost())
+    tiling = tile_conv(problem, cube_buffers(soc), bias is not None)
+    leave = plan_exit(soc, "float32", out, steps, extras, bias, bias_columns(problem, tiling), rows=False)
+    roles = ["x", "w", *(["bias"] if bias else []), *(["extra"] * extras), "y"]
+    if leave.kind == "mix":
+        roles.append("work")
+    return ConvPlan(
+        problem, tiling, leave, "float16", tuple(roles), load3d_v2(soc), tiling.tile_m * tiling.step_k * FRACTAL,
+        tiling.tile_n * tiling.step_k * FRACTAL, tiling.tile_m * tiling.tile_n * 1024, 2, channels,
+    )  # fmt: skip
+
+

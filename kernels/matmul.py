@@ -1,0 +1,174 @@
+"""MatMulV2, BatchMatMulV2, GEMM and FullyConnection: the plan, from an operator call to a launch of `matmul_kernel`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ascend_sim import asc
+from ascend_sim.kernels._cube import cube_buffers, cube_kind, nd2nz
+from ascend_sim.kernels._exit import plan_exit
+from ascend_sim.kernels._layouts import around
+from ascend_sim.kernels._matmul import MatmulPlan, Source, kinds_of, matmul_kernel
+from ascend_sim.kernels._matmul_tiling import MatmulProblem, align, tile
+from ascend_sim.kernels._mix import work_bytes
+from ascend_sim.ops.registry import NoKernel, kernel
+from ascend_sim.ops.schema import ITEM_BITS, OpCall, TensorSpec
+
+if TYPE_CHECKING:
+    from ascend_sim.soc import Soc
+
+DECLARED = 3  # x1, x2, bias; inputs of the epilogue follow
+FORMATS = ("FRACTAL_NZ", "FRACTAL_Z")
+TRANSPOSES = {"GEMM": ("transpose_a", "transpose_b")} | {
+    name + version: flags
+    for name, flags in (("MatMul", ("transpose_x1", "transpose_x2")), ("BatchMatMul", ("adj_x1", "adj_x2")))
+    for version in ("", "V2", "V3")
+}
+
+
+@kernel(*TRANSPOSES)
+def plan_matmul(call: OpCall, soc: Soc) -> list[asc.Launch]:
+    """Launches of a matrix product. Raises `NoKernel` for types, formats and scales the kernel does not do."""
+    a, b = call.inputs[0], call.inputs[1]
+    assert a is not None and b is not None
+    flags = TRANSPOSES[call.type]
+    trans = bool(call.attr(flags[0], False)), bool(call.attr(flags[1], False))
+    if call.type == "GEMM":
+        call = _gemm(call)
+    wanted, out = _formats(call, soc)
+    return around(call, soc, wanted, out, lambda inner, s: [_launch(inner, s, *trans)])
+
+
+def _gemm(call: OpCall) -> OpCall:
+    """A GEMM whose C is a bias row and whose scales are 1 is a plain product."""
+    c = call.inputs[2] if len(call.inputs) > 2 else None
+    for name, index in (("alpha", 3), ("beta", 4)):
+        spec = call.inputs[index] if len(call.inputs) > index else None
+        value = call.attr(name, 1.0)
+        if spec is not None:
+            if spec.const is None:
+                raise NoKernel(f"GEMM with {name} known at run time only")
+            value = float(np.frombuffer(spec.const, spec.dtype)[0])
+        if value != 1.0 and (name == "alpha" or c is not None):
+            raise NoKernel(f"GEMM with {name} = {value}")
+    if c is not None and prod(c.logical_shape[:-1]) != 1:
+        raise NoKernel(f"GEMM with C of shape {c.logical_shape}: only a row is added")
+    return OpCall("MatMulV2", call.inputs[:3], call.outputs, call.attrs)
+
+
+def _formats(call: OpCall, soc: Soc) -> tuple[dict[int, str], str]:
+    """Formats to run in: those of the call, fractals where rows are not whole 32-byte blocks on chips that move
+    rows in such blocks only."""
+    y = call.outputs[0]
+    if nd2nz(soc):
+        return {}, y.format
+    wanted: dict[int, str] = {}
+    for i in (0, 1):
+        spec = call.inputs[i]
+        assert spec is not None
+        if spec.format not in FORMATS and spec.logical_shape[-1] % 16:
+            wanted[i] = "FRACTAL_NZ"
+    out = y.format if y.format in FORMATS or y.logical_shape[-1] % 16 == 0 else "FRACTAL_NZ"
+    return wanted, out
+
+
+def _source(spec: TensorSpec, trans: bool, right: bool, k0: int) -> Source:
+    """Layout of an operand. A is k-outer when stored M x K, B when stored N x K."""
+    rows, columns = spec.logical_shape[-2:]
+    k_outer = trans if right else not trans
+    if spec.format == "FRACTAL_Z":
+        if not right or trans is None:
+            raise NoKernel("FRACTAL_Z is a layout of the right operand")
+        blocks = spec.shape[1]
+        return Source(True, True, blocks * 16, spec.size)
+    if spec.format == "FRACTAL_NZ":
+        panel = spec.shape[-3] * spec.shape[-2]
+        return Source(True, k_outer, panel, prod(spec.shape[-4:]))
+    return Source(False, k_outer, columns, rows * columns)
+
+
+def _batches(shape: tuple[int, ...], lead: tuple[int, ...]) -> tuple[int, ...]:
+    """Matrix index of an operand with batch axes ``shape`` for every batch of the result."""
+    index = np.arange(prod(shape)).reshape(shape)
+    return tuple(np.broadcast_to(index, lead).reshape(-1).tolist())
+
+
+def _launch(call: OpCall, soc: Soc, trans_a: bool, trans_b: bool) -> asc.Launch:
+    a, b, y = call.inputs[0], call.inputs[1], call.outputs[0]
+    assert a is not None and b is not None
+    if a.dtype != b.dtype or a.dtype not in ("float16", "bfloat16", "float32"):
+        raise NoKernel(f"product of {a.dtype} x {b.dtype}: the kernel takes two floats of one type")
+    if a.dtype != "float16" and not soc.cube.fp32_cycles_per_fractal:
+        raise NoKernel(f"the cube of {soc.name} does not take {a.dtype}")
+    sa, sb = a.logical_shape, b.logical_shape
+    m, k = (sa[-1], sa[-2]) if trans_a else sa[-2:]
+    n = sb[-2] if trans_b else sb[-1]
+    item = ITEM_BITS[a.dtype] // 8
+    lead = tuple(np.broadcast_shapes(sa[:-2], sb[:-2]))
+    source_a, source_b = _source(a, trans_a, False, 32 // item), _source(b, trans_b, True, 32 // item)
+    rows = y.format not in FORMATS
+    a_of, b_of = _batches(sa[:-2], lead), _batches(sb[:-2], lead)
+    batch = len(a_of)
+    if batch > 1 and rows and not source_a.fractal and not trans_a and prod(sb[:-2]) == 1 and prod(sa[:-2]) == batch:
+        m, batch, a_of, b_of = m * batch, 1, (0,), (0,)  # one product of all rows
+    if not rows and y.dtype != "float16":
+        raise NoKernel(f"FRACTAL_NZ output of {y.dtype}")
+    if y.dtype not in ("float16", "bfloat16", "float32"):
+        raise NoKernel(f"output of {y.dtype}")
+    out_pitch = n if rows else y.shape[-3] * y.shape[-2] * 16
+    out_matrix = m * n if rows else prod(y.shape[-4:])
+    bias = call.inputs[2] if len(call.inputs) > 2 else None
+    if bias is not None and bias.logical_shape[-1] != n:
+        raise NoKernel(f"bias of {bias.logical_shape} for {n} columns")
+    steps = tuple(call.attr("epilogue", ()))
+    extras = [(i, s) for i, s in enumerate(call.inputs) if i >= DECLARED and s is not None]
+    for _, spec in extras:
+        if spec.shape != y.shape or spec.dtype != y.dtype:
+            raise NoKernel(f"epilogue input {spec.shape} differs from the output {y.shape}")
+    problem = MatmulProblem(
+        m, k, n, batch, item, trans_a, trans_b, source_a.fractal, bias is not None
+    )
+    plan = _plan(
+        soc, problem, a.dtype, y.dtype, source_a, source_b, a_of, b_of, out_pitch, out_matrix, rows, steps,
+        len(extras), None if bias is None else bias.dtype, bool(call.attr("enable_hf32", False)),
+    )  # fmt: skip
+    args: list[tuple[str, int]] = [("in", 0), ("in", 1)]
+    gm: list[Any] = [("x1", a.dtype, a.nbytes, "in"), ("x2", b.dtype, b.nbytes, "in")]
+    if bias is not None:
+        args.append(("in", 2))
+        gm.append(("bias", bias.dtype, bias.nbytes, "in"))
+    for i, spec in extras:
+        args.append(("in", i))
+        gm.append((f"x{i}", spec.dtype, spec.nbytes, "in"))
+    args.append(("out", 0))
+    gm.append(("y", y.dtype, y.nbytes, "out"))
+    kind = cube_kind(soc)
+    if plan.exit.kind == "mix":
+        kind = "MIX"
+        args.append(("workspace", 0))
+        size = work_bytes(plan.exit, plan.tiling.base_m * plan.tiling.base_n, plan.tiling.cores)
+        gm.append(("work", plan.exit.middle, size, "workspace"))
+    return asc.Launch(
+        matmul_kernel, block_dim=plan.tiling.cores, kind=kind, args=tuple(args), gm=gm, consts={"plan": plan}, soc=soc,
+        signature=lambda block: kinds_of(plan, block),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _plan(
+    soc: Soc, problem: MatmulProblem, dtype: str, out: str, a: Source, b: Source, a_of: tuple[int, ...],
+    b_of: tuple[int, ...], out_pitch: int, out_matrix: int, rows: bool, steps: tuple[tuple[object, ...], ...],
+    extras: int, bias: str | None, hf32: bool,
+) -> MatmulPlan:  # fmt: skip
+    leave = plan_exit(soc, "float32", out, steps, extras, bias, align(problem.n, 16), rows=rows)
+    roles = ["a", "b", *(["bias"] if bias else []), *(["extra"] * extras), "y"]
+    if leave.kind == "mix":
+        roles.append("work")
+    return MatmulPlan(
+        problem, tile(problem, cube_buffers(soc)), leave, dtype, a, b, a_of, b_of, out_pitch, out_matrix,
+        tuple(roles), nd2nz(soc), soc.chip.split_cores, hf32,
+    )  # fmt: skip

@@ -1,0 +1,131 @@
+"""Matrix products run instruction by instruction against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ascend_sim import ops
+from ascend_sim.isa import layout
+from ascend_sim.kernels._execute import run_plan
+from ascend_sim.ops.registry import find_kernel
+from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
+from ascend_sim.soc import load_soc
+
+CHIPS = ("Ascend310", "Ascend310P3", "Ascend910A", "Ascend310B1", "Ascend910B2")
+ops.load()
+
+
+def nz_spec(shape: tuple[int, ...], dtype: str = "float16") -> TensorSpec:
+    *lead, m, n = shape
+    return TensorSpec((*lead, -(-n // 16), -(-m // 16), 16, 16), dtype, "FRACTAL_NZ", shape, "ND")
+
+
+def run(call: OpCall, chip: str, inputs: list[np.ndarray | None]) -> np.ndarray:
+    plan = find_kernel(call.type)
+    assert plan is not None
+    (data,) = run_plan(call, plan(call, load_soc(chip)), inputs)
+    return data.view(call.outputs[0].dtype).reshape(call.outputs[0].shape)
+
+
+def data(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return (rng.standard_normal(shape) / 4).astype(np.float16)
+
+
+def close(got: np.ndarray, want: np.ndarray) -> None:
+    np.testing.assert_allclose(got.astype(np.float32), want, rtol=2e-3, atol=2e-3)
+
+
+@settings(max_examples=24, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from(CHIPS), st.integers(1, 90), st.integers(1, 6), st.integers(1, 6), st.booleans(), st.booleans(),
+    st.booleans(), st.sampled_from(((), (("relu",),), (("leaky_relu", 0.1),), (("sigmoid",),))), st.integers(0, 99),
+)  # fmt: skip
+def test_rows(chip: str, m: int, k16: int, n16: int, ta: bool, tb: bool, bias: bool, steps: Any, seed: int) -> None:
+    """ND operands; sizes in whole blocks where the chip moves rows in blocks only."""
+    free = load_soc(chip).chip.has_fixpipe
+    k, n = (k16 * 21, n16 * 13) if free else (k16 * 16, n16 * 16)
+    m = m if free or not ta else -(-m // 16) * 16
+    rng = np.random.default_rng(seed)
+    a, b, c = data(rng, m, k), data(rng, k, n), data(rng, n)
+    want = a.astype(np.float32) @ b.astype(np.float32) + (c.astype(np.float32) if bias else 0)
+    for name, *args in steps:
+        if name == "relu":
+            want = np.maximum(want, 0)
+        elif name == "leaky_relu":
+            want = np.where(want > 0, want, want * args[0])
+        else:
+            want = 1 / (1 + np.exp(-want))
+    stored = [a.T if ta else a, b.T if tb else b, c if bias else None]
+    call = OpCall(
+        "MatMulV2",
+        tuple(None if s is None else TensorSpec(s.shape, "float16") for s in stored),
+        (TensorSpec((m, n), "float16"),),
+        freeze_attrs({"transpose_x1": ta, "transpose_x2": tb, "epilogue": steps}),
+    )
+    close(run(call, chip, stored), want)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from(CHIPS), st.integers(1, 70), st.integers(1, 200), st.integers(1, 90), st.booleans(), st.booleans(),
+    st.booleans(), st.integers(0, 99),
+)  # fmt: skip
+def test_fractals(chip: str, m: int, k: int, n: int, ta: bool, tb: bool, residual: bool, seed: int) -> None:
+    """FRACTAL_NZ operands and result, any sizes, a residual added on the way out."""
+    rng = np.random.default_rng(seed)
+    a, b, r = data(rng, m, k), data(rng, k, n), data(rng, m, n)
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    stored = [layout.nd_to_nz(a.T if ta else a), layout.nd_to_nz(b.T if tb else b)]
+    specs: list[TensorSpec | None] = [nz_spec((k, m) if ta else (m, k)), nz_spec((n, k) if tb else (k, n))]
+    attrs: dict[str, Any] = {"transpose_x1": ta, "transpose_x2": tb}
+    inputs: list[Any] = list(stored)
+    if residual:
+        specs += [None, nz_spec((m, n))]
+        inputs += [None, layout.nd_to_nz(r)]
+        attrs["epilogue"] = (("add",),)
+        want = want + r.astype(np.float32)
+    call = OpCall("MatMulV2", tuple(specs), (nz_spec((m, n)),), freeze_attrs(attrs))
+    got = run(call, chip, inputs)
+    close(layout.nz_to_nd(got.reshape(got.shape[0], -1, 16), m, n), want)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_batches_broadcast(chip: str) -> None:
+    rng = np.random.default_rng(3)
+    a, b = data(rng, 3, 1, 33, 48), data(rng, 2, 48, 32)
+    call = ops.call("BatchMatMulV2", [TensorSpec(a.shape, "float16"), TensorSpec(b.shape, "float16")])
+    close(run(call, chip, [a, b]), a.astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_weights_in_fractal_z(chip: str) -> None:
+    rng = np.random.default_rng(4)
+    a, w, c = data(rng, 20, 64), data(rng, 24, 64), data(rng, 24)
+    spec = TensorSpec((4, 2, 16, 16), "float16", "FRACTAL_Z", (24, 64), "ND")
+    call = OpCall(
+        "MatMulV2", (nz_spec((20, 64)), spec, TensorSpec((24,), "float16")), (nz_spec((20, 24)),),
+        freeze_attrs({"transpose_x2": True}),
+    )  # fmt: skip
+    stored = layout.oihw_to_fractal_z(w.reshape(24, 64, 1, 1))
+    got = run(call, chip, [layout.nd_to_nz(a), stored, c])
+    want = a.astype(np.float32) @ w.astype(np.float32).T + c.astype(np.float32)
+    close(layout.nz_to_nd(got.reshape(2, -1, 16), 20, 24), want)
+
+
+def test_float32_and_hf32() -> None:
+    rng = np.random.default_rng(5)
+    for ta in (False, True):
+        for tb in (False, True):
+            a, b = rng.standard_normal((70, 100)).astype(np.float32), rng.standard_normal((100, 50)).astype(np.float32)
+            call = ops.call(
+                "MatMulV2",
+                [TensorSpec((a.T if ta else a).shape, "float32"), TensorSpec((b.T if tb else b).shape, "float32")],
+                {"transpose_x1": ta, "transpose_x2": tb},
+            )
+            got = run(call, "Ascend910B2", [a.T if ta else a, b.T if tb else b])
+            np.testing.assert_allclose(got, a @ b, rtol=1e-4, atol=1e-4)
