@@ -8,6 +8,7 @@ order the trace first touches them, all at the same relative pace (kernels strea
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -31,7 +32,7 @@ class L2:
     def __init__(self, soc: Soc) -> None:
         self.capacity = soc.memory.l2_bytes // CHUNK_BYTES  # chunks
         self.written_back = 0  # bytes of dirty data evicted so far
-        self._dirty: dict[int, bool] = {}  # chunk -> dirty, least recently used first
+        self._dirty: OrderedDict[int, bool] = OrderedDict()  # chunk -> dirty, least recently used first
         self._kernels: set[str] = set()  # kernels whose code has run since the last flush
         self._all_code = False
 
@@ -40,20 +41,26 @@ class L2:
         if nbytes <= 0:
             return 0
         lines, capacity = self._dirty, self.capacity
-        missed, end = 0, base + nbytes
         if not capacity:
-            if write:
-                self.written_back += nbytes
-                return 0
-            return nbytes
-        for chunk in range(base // CHUNK_BYTES, (end - 1) // CHUNK_BYTES + 1):
-            dirty = lines.pop(chunk, None)
-            if dirty is None:
-                missed += min(end, (chunk + 1) * CHUNK_BYTES) - max(base, chunk * CHUNK_BYTES)
-                dirty = False
-                if len(lines) >= capacity and lines.pop(next(iter(lines))):
-                    self.written_back += CHUNK_BYTES
-            lines[chunk] = dirty or write
+            self.written_back += nbytes if write else 0
+            return 0 if write else nbytes
+        end = base + nbytes
+        missed = 0
+        first, last = base // CHUNK_BYTES, (end - 1) // CHUNK_BYTES
+        for chunk in range(first, last + 1):
+            if chunk in lines:
+                lines.move_to_end(chunk)
+                if write:
+                    lines[chunk] = True
+                continue
+            missed += CHUNK_BYTES
+            if len(lines) >= capacity and lines.popitem(last=False)[1]:
+                self.written_back += CHUNK_BYTES
+            lines[chunk] = write
+            if chunk == first:
+                missed -= base - first * CHUNK_BYTES
+            if chunk == last:
+                missed -= (last + 1) * CHUNK_BYTES - end
         return 0 if write else missed
 
     def discard(self, base: int, nbytes: int) -> None:
