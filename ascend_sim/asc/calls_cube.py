@@ -84,7 +84,7 @@ def load_data(dst: LocalTensor, src: Tensor, params: Any) -> None:
     elif kind is LoadData2DParamsV2:
         raise InstructionError("load_data(LoadData2DParamsV2)", "chip", core.rules.name, "exists on later chips only")
     else:
-        raise InstructionError("load_data", "params", kind.__name__, "expected LoadData2DParams or LoadData3DParamsV1/V2")
+        raise InstructionError("load_data", "params", kind.__name__, "expected LoadData2DParams, LoadData3DParamsV1/V2")
 
 
 def _load2d(core: Core, dst: LocalTensor, src: Tensor, p: LoadData2DParams) -> None:
@@ -99,8 +99,8 @@ def _load2d(core: Core, dst: LocalTensor, src: Tensor, p: LoadData2DParams) -> N
     core.emit(Pipe.MTE2 if gm >= 0 else Pipe.MTE1, work)
     if core.memory is not None:
         mte.run_load2d(
-            core.view(dst), core.view(src), p.start_index, p.repeat_times, p.src_stride, p.dst_gap, bool(p.if_transpose),
-            -1 if p.addr_mode else 1,
+            core.view(dst), core.view(src), p.start_index, p.repeat_times, p.src_stride, p.dst_gap,
+            bool(p.if_transpose), -1 if p.addr_mode else 1,
         )  # fmt: skip
 
 
@@ -121,7 +121,8 @@ def load_data_with_transpose(
     core.rules.require_range(call, "repeat_times", p.repeat_times, 0, 255)
     parts = max(src.dtype.block // CUBE, CUBE // src.dtype.block)
     nbytes = p.repeat_times * parts * FRACTAL
-    core.emit(Pipe.MTE1, MoveWork(f"L1_{dst.mem}", p.repeat_times, parts * FRACTAL, 512, -1, "transpose", src.dtype.name))
+    work = MoveWork(f"L1_{dst.mem}", p.repeat_times, parts * FRACTAL, 512, -1, "transpose", src.dtype.name)
+    core.emit(Pipe.MTE1, work)
     core.rules.require_span(call, "dst", dst.mem, dst.addr, min(nbytes, FRACTAL), dst.end)
     if core.memory is not None:
         gap = p.src_frac_gap if isinstance(p, LoadData2dTransposeParamsV2) else 0
@@ -253,7 +254,8 @@ def _load3d_v2(core: Core, dst: LocalTensor, src: Tensor, p: LoadData3DParamsV2)
         part = p
         if i:
             shift = i * stride * CUBE
-            part = p._replace(m_start_pt=p.m_start_pt + shift) if mode == 0 else p._replace(k_start_pt=p.k_start_pt + shift)
+            m, k = (shift, 0) if mode == 0 else (0, shift)
+            part = p._replace(m_start_pt=p.m_start_pt + m, k_start_pt=p.k_start_pt + k)
         work = _check_load3d_v2(
             core.rules, src.dtype, dst.dtype, src.mem, dst.mem, part, window, (src.addr, src.end), (dst.addr, dst.end)
         )
@@ -326,7 +328,8 @@ _MMAD = {
     ("float32", "float16", "float16"): "f32f16f16", ("float16", "float16", "float16"): "f16f16f16",
     ("float32", "bfloat16", "bfloat16"): "bf162f32", ("float32", "float32", "float32"): "f322f32",
     ("int32", "int8", "int8"): "s32s8s8", ("int32", "uint8", "int8"): "s32u8s8",
-    ("uint32", "uint8", "uint8"): "u32u8u8", ("int32", "uint8", "uint8"): "s32u8u8", ("int32", "int4", "int4"): "s32s4s4",
+    ("uint32", "uint8", "uint8"): "u32u8u8", ("int32", "uint8", "uint8"): "s32u8u8",
+    ("int32", "int4", "int4"): "s32s4s4",
 }  # fmt: skip
 
 
@@ -344,7 +347,8 @@ def _check_mmad(
     extra = token == "s32u8s8" and "s32s8s8" in table
     extra = extra or (token in ("bf162f32", "s32s4s4") and rules.family == "910B1")  # asc-devkit page, not in the ini
     if token is None or not (token in table or extra):
-        raise InstructionError(call, "data types", " x ".join(key[1:]) + f" -> {key[0]}", f"{rules.name} has {' '.join(sorted(table))}")
+        given = f"{key[1]} x {key[2]} -> {key[0]}"
+        raise InstructionError(call, "data types", given, f"{rules.name} has {' '.join(sorted(table))}")
     for name, value in (("m", m), ("n", n), ("k", k)):
         rules.require_range(call, name, value, 0, MAX_MMAD)
     if not m or not n or not k:
@@ -362,7 +366,7 @@ def _check_mmad(
 
 
 def mmad(dst: LocalTensor, fm: LocalTensor, filter: LocalTensor, *args: Any, bias: LocalTensor | None = None,
-         params: MmadParams | None = None) -> None:  # noqa: A002  # fmt: skip
+         params: MmadParams | None = None) -> None:  # fmt: skip
     """``mmad(c, a, b, MmadParams)`` or ``mmad(c, a, b, bias, MmadParams)``: C = A x B, plus C when
     ``cmatrix_init_val`` is False, plus a bias row from the bias table."""
     core = current()
@@ -402,7 +406,7 @@ def set_hf32_mode(hf32_mode: bool) -> None:
 def set_hf32_trans_mode(trans_mode: bool) -> None:
     """Rounding of hf32: only half to even (False) is supported."""
     if trans_mode:
-        raise InstructionError("set_hf32_trans_mode", "trans_mode", trans_mode, "only False (half to even) is supported")
+        raise InstructionError("set_hf32_trans_mode", "trans_mode", trans_mode, "only False (half to even) exists here")
     current().emit(Pipe.S, SET_REGISTER)
 
 

@@ -94,7 +94,8 @@ def _check_copy(
     """(pipe, work, source span, destination span in bytes)."""
     path = f"{src_mem}_{dst_mem}"
     require_path(rules, "data_copy", path)
-    if src_type.size != dst_type.size:
+    widen = dst_mem == "BT" and dst_type.name == "float32" and src_type.name in ("float16", "bfloat16")
+    if src_type.size != dst_type.size and not widen:
         raise InstructionError("data_copy", "data types", f"{src_type} -> {dst_type}", "must have the same width")
     p = params
     rules.require_range("data_copy", "block_count", p.block_count, 0, 4095)
@@ -107,7 +108,9 @@ def _check_copy(
         len_unit, dst_unit = 128, 128
     length = p.block_len * len_unit
     src_gap, dst_gap = p.src_stride * src_unit, p.dst_stride * dst_unit
-    spans = [(p.block_count - 1) * (length + gap) + length if p.block_count else 0 for gap in (src_gap, dst_gap)]
+    read = length // 2 if widen else length  # half and bf16 bias rows become float32 on the way
+    sides = ((read, src_gap), (length, dst_gap))
+    spans = [(p.block_count - 1) * (n + gap) + n if p.block_count else 0 for n, gap in sides]
     if src_mem != "GM":
         rules.require_span("data_copy", "src", src_mem, src_local[0], spans[0], src_local[1])
     if dst_mem != "GM":
@@ -132,7 +135,7 @@ def data_copy(
     `DataCopyEnhancedParams` (L0C and unified buffer on coupled chips). Errors name instruction, operand and rule.
     """
     core = current()
-    p = params if params is not None else next((x for x in (repeat_params, intri_params) if x is not None), count)
+    p: Any = params if params is not None else next((x for x in (repeat_params, intri_params) if x is not None), count)
     enhanced = enhanced if enhanced is not None else enhanced_params
     kind = type(p)
     if kind is Nd2NzParams:
@@ -155,7 +158,7 @@ def data_copy(
         raise InstructionError("data_copy", "count", p, "give a count or a parameter block")
     else:
         n = int(p)
-        nbytes = n * src.dtype.bits // 8
+        nbytes = n * (dst if dst.mem == "BT" else src).dtype.bits // 8
         if src.mem == "L0C" or dst.mem == "L0C":
             _cube_exit(core, dst, src, DataCopyParams(1, nbytes // (256 * src.dtype.size)), enhanced or NORMAL)
             return
@@ -191,7 +194,11 @@ def _copy(core: Core, dst: Tensor, src: Tensor, p: DataCopyParams) -> None:
         if d_gm and core.atomic is not None:
             atomic, dtype = core.atomic
             target = target._replace(dtype=dtype)
-        mte.run_copy(target, core.view(src), p.block_count, length, p.src_stride * BLOCK, p.dst_stride * dst_unit, atomic)
+        gaps = (p.src_stride * BLOCK, p.dst_stride * dst_unit)
+        if src.dtype.size != dst.dtype.size:
+            mte.run_widen(target, core.view(src), p.block_count, length, *gaps)
+        else:
+            mte.run_copy(target, core.view(src), p.block_count, length, *gaps, atomic)
 
 
 def _copy_long(core: Core, dst: Tensor, src: Tensor, nbytes: int, unit: int) -> None:
@@ -299,7 +306,8 @@ def _check_cube_exit(
         if (src_type.name, dst_type.name) not in legal:
             raise InstructionError(call, "data types", f"{src_type} -> {dst_type}", "no such conversion on this path")
     name = dst_type.name if src_type is dst_type else f"{src_type.name}_{dst_type.name}"
-    row = p.block_len * 256 * (src_type if src_mem == "L0C" else dst_type).size  # L0C side: the converting exit reads it
+    on_l0c = src_type if src_mem == "L0C" else dst_type
+    row = p.block_len * 256 * on_l0c.size  # bytes on the L0C side: a converting exit is as fast as it reads
     return MoveWork(path, p.block_count, row, 512, -1, "", name)
 
 
@@ -446,7 +454,8 @@ def _set_atomic(operation: str, dtype: Any) -> None:
     kind = as_dtype(dtype)
     allowed = ATOMIC_TYPES[core.rules.family or "910B1"]
     if kind.name not in allowed:
-        raise InstructionError(f"set_atomic_{operation}", "data type", kind, f"{core.rules.name} takes {', '.join(allowed)}")
+        rule = f"{core.rules.name} takes {', '.join(allowed)}"
+        raise InstructionError(f"set_atomic_{operation}", "data type", kind, rule)
     core.atomic = (operation, kind)
     core.emit(Pipe.S, SET_REGISTER)
 

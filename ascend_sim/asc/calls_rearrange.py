@@ -21,11 +21,11 @@ from ascend_sim.asc.params import (
 )
 from ascend_sim.asc.tensor import LocalTensor
 from ascend_sim.isa import rearrange
-from ascend_sim.isa.buffers import BLOCK, REPEAT
+from ascend_sim.isa.buffers import BLOCK, REPEAT, View
 from ascend_sim.isa.dtypes import DataType, uint8, uint32
 from ascend_sim.isa.enums import CMPMODE, SelMode
 from ascend_sim.isa.instr import VectorWork
-from ascend_sim.isa.lanes import Lanes, read_lanes
+from ascend_sim.isa.lanes import Lanes, Mask, active, read_lanes
 from ascend_sim.isa.layout import ceil_div
 from ascend_sim.isa.legality import ChipRules, InstructionError
 
@@ -42,7 +42,8 @@ def _check_brcb(rules: ChipRules, dst: Operand, src: Operand, repeats: int, p: B
     if not bf16:
         rules.require(call, "vbrcb", dst.dtype)
     check_operand(rules, call, src, repeats * 8 * src.dtype.size)
-    check_operand(rules, call, dst, lane_span(dst.dtype, REPEAT // dst.dtype.size, repeats, p.dst_blk_stride, p.dst_rep_stride))
+    width = REPEAT // dst.dtype.size
+    check_operand(rules, call, dst, lane_span(dst.dtype, width, repeats, p.dst_blk_stride, p.dst_rep_stride))
     works = (VectorWork("vbrcb", dst.dtype.name, repeats),) if repeats else ()
     return Checked(works, Lanes())
 
@@ -109,8 +110,8 @@ def compare(*args: Any, **kwargs: Any) -> None:
         if core.memory is not None:
             rearrange.run_compare(core.view(dst), core.view(a), core.view(b), int(given["cmp_mode"]), checked.lanes)
         return
-    names = ("src0", "src1", "cmp_mode", "mask", "repeat_params", "is_set_mask")
-    given = dict(zip(names, args, strict=False)) | kwargs
+    short = ("src0", "src1", "cmp_mode", "mask", "repeat_params", "is_set_mask")
+    given = dict(zip(short, args, strict=False)) | kwargs
     a, b = given["src0"], given["src1"]
     mask, repeat, _ = selection(core, call, given.get("mask"), 1, None, given.get("is_set_mask", True), None)
     p = BinaryRepeatParams(*(given.get("repeat_params") or BINARY))
@@ -120,13 +121,14 @@ def compare(*args: Any, **kwargs: Any) -> None:
     )  # fmt: skip
     issue(core, checked)
     if core.memory is not None:
-        target = rearrange.View(core.cmp_mask, 0, uint8)
+        target = View(core.cmp_mask, 0, uint8)
         rearrange.run_compare(target, core.view(a), core.view(b), int(given["cmp_mode"]), checked.lanes)
 
 
 def compare_scalar(
-    dst: LocalTensor, src0: LocalTensor, src1_scalar: Any, cmp_mode: CMPMODE, mask: Any = None, repeat_times: Any = None,
-    repeat_params: UnaryRepeatParams | None = None, is_set_mask: bool = True, *, count: int | None = None,
+    dst: LocalTensor, src0: LocalTensor, src1_scalar: Any, cmp_mode: CMPMODE, mask: Any = None,
+    repeat_times: Any = None, repeat_params: UnaryRepeatParams | None = None, is_set_mask: bool = True, *,
+    count: int | None = None,
 ) -> None:  # fmt: skip
     """Packed bits of ``src0 <mode> scalar`` (vcmps)."""
     core = current()
@@ -167,8 +169,8 @@ def select(dst: LocalTensor, *args: Any, **kwargs: Any) -> None:
     core = current()
     call = "select"
     if len(args) == 2 or (len(args) > 2 and isinstance(args[2], int) and not isinstance(args[2], SelMode)):
-        names = ("src0", "src1", "repeat_times", "repeat_params", "sel_mode")
-        given = dict(zip(names, args, strict=False)) | kwargs
+        short = ("src0", "src1", "repeat_times", "repeat_params", "sel_mode")
+        given = dict(zip(short, args, strict=False)) | kwargs
         _select(core, dst, None, given["src0"], given["src1"], int(given.get("sel_mode", 0)), None,
                 given["repeat_times"], given.get("repeat_params"), True, None)  # fmt: skip
         return
@@ -191,6 +193,7 @@ def _select(
     if mode != SelMode.VSEL_CMPMASK_SPR and core.rules.family == "910A":
         raise InstructionError(call, "sel_mode", SelMode(mode).name, f"{core.rules.name} has VSEL_CMPMASK_SPR only")
     width = REPEAT // dst.dtype.size
+    selected: Mask
     if sel_mask is None:
         selected, repeat, counter = width, int(repeat_times), False
     else:
@@ -206,7 +209,7 @@ def _select(
         strides = (p[0], p[1], p[3], p[4])
     checked = check_lanes(core.rules, call, "vsel", dst.dtype.name, tuple(operands), selected, repeat, strides, counter)
     lanes = checked.lanes
-    total = lanes.count if lanes.count >= 0 else lanes.repeats * width
+    total = lanes.n if lanes.n >= 0 else lanes.repeats * width
     bits_needed = width if mode == SelMode.VSEL_CMPMASK_SPR else total
     if sel_mask is not None:
         core.rules.require_span(call, "sel_mask", "UB", sel_mask.addr, ceil_div(bits_needed, 8), sel_mask.end)
@@ -234,14 +237,14 @@ def _check_gather(
     rules.require(call, "vgather", dst.dtype)
     checked = check_lanes(rules, call, "vgather", dst.dtype.name, (dst,), mask, repeat, (1, dst_rep), counter)
     lanes = checked.lanes
-    check_operand(rules, call, offset, (lanes.count if lanes.count >= 0 else lanes.repeats * lanes.width) * 4)
+    check_operand(rules, call, offset, (lanes.n if lanes.n >= 0 else lanes.repeats * lanes.width) * 4)
     check_operand(rules, call, src, dst.dtype.size)
     return checked
 
 
 def gather(
-    dst: LocalTensor, src: LocalTensor, src_offset: LocalTensor, src_base: int, mask: Any = None, repeat_times: Any = None,
-    dst_rep_stride: int = 8, *, count: int | None = None,
+    dst: LocalTensor, src: LocalTensor, src_offset: LocalTensor, src_base: int, mask: Any = None,
+    repeat_times: Any = None, dst_rep_stride: int = 8, *, count: int | None = None,
 ) -> None:  # fmt: skip
     """dst lane i = the element at byte ``src_base + src_offset[i]`` of src (vgather)."""
     core = current()
@@ -254,12 +257,12 @@ def gather(
     if core.memory is None:
         return
     lanes = checked.lanes
-    if lanes.count >= 0:
-        offsets = core.view(src_offset).flat(lanes.count)
+    if lanes.n >= 0:
+        offsets = core.view(src_offset).flat(lanes.n)
     else:
         shape = read_lanes(core.view(dst), lanes, 0).shape
         offsets = core.view(src_offset).flat(lanes.repeats * lanes.width).reshape(lanes.repeats, -1)[:, : shape[1]]
-        mask_on = rearrange.active(lanes)
+        mask_on = active(lanes)
         if mask_on is not None:
             offsets = np.where(mask_on, offsets, 0)
     try:
@@ -393,8 +396,8 @@ def trans_data_to_5hd(
     issue(core, checked)
     if core.memory is not None and p.repeat_times:
         rearrange.run_nchwconv(
-            [core.view(t) for t in dst], [core.view(t) for t in src], p.repeat_times, p.dst_rep_stride, p.src_rep_stride,
-            bool(p.dst_high_half), bool(p.src_high_half),
+            [core.view(t) for t in dst], [core.view(t) for t in src], p.repeat_times, p.dst_rep_stride,
+            p.src_rep_stride, bool(p.dst_high_half), bool(p.src_high_half),
         )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def _check(
     width = REPEAT // src.dtype.size
     if counter:
         total = mask if isinstance(mask, int) else mask[0]
-        repeats, used, total = ceil_div(total, width), min(total, width), total
+        repeats, used = ceil_div(total, width), min(total, width)
     else:
         if not 0 <= repeat <= MAX_REPEATS:
             raise InstructionError(call, "repeat_time", repeat, f"must lie in 0..{MAX_REPEATS}")
@@ -143,7 +143,8 @@ def block_reduce_sum(
     src_rep_stride: int, is_set_mask: bool = True,
 ) -> None:  # fmt: skip
     """One sum per 32-byte block, eight per repeat (vcgadd); ``dst_rep_stride`` in eights of elements."""
-    _block("block_reduce_sum", "vcgadd", dst, src, repeat, mask, dst_rep_stride, src_blk_stride, src_rep_stride, is_set_mask)
+    strides = (dst_rep_stride, src_blk_stride, src_rep_stride)
+    _block("block_reduce_sum", "vcgadd", dst, src, repeat, mask, *strides, is_set_mask)
 
 
 def block_reduce_max(
@@ -151,7 +152,8 @@ def block_reduce_max(
     src_rep_stride: int, is_set_mask: bool = True,
 ) -> None:  # fmt: skip
     """Greatest value of each 32-byte block (vcgmax)."""
-    _block("block_reduce_max", "vcgmax", dst, src, repeat, mask, dst_rep_stride, src_blk_stride, src_rep_stride, is_set_mask)
+    strides = (dst_rep_stride, src_blk_stride, src_rep_stride)
+    _block("block_reduce_max", "vcgmax", dst, src, repeat, mask, *strides, is_set_mask)
 
 
 def block_reduce_min(
@@ -159,7 +161,8 @@ def block_reduce_min(
     src_rep_stride: int, is_set_mask: bool = True,
 ) -> None:  # fmt: skip
     """Least value of each 32-byte block (vcgmin)."""
-    _block("block_reduce_min", "vcgmin", dst, src, repeat, mask, dst_rep_stride, src_blk_stride, src_rep_stride, is_set_mask)
+    strides = (dst_rep_stride, src_blk_stride, src_rep_stride)
+    _block("block_reduce_min", "vcgmin", dst, src, repeat, mask, *strides, is_set_mask)
 
 
 def pair_reduce_sum(
@@ -233,7 +236,8 @@ def _tensor(
         return
     source = core.view(src)
     if not dense:
-        lanes = Lanes(-1, repeat, width, selected if isinstance(selected, int) else tuple(selected), -1, (1, 1), (1, stride))
+        mask = selected if isinstance(selected, int) else tuple(selected)
+        lanes = Lanes(-1, repeat, width, mask, -1, (1, 1), (1, stride))
         fill = 0.0 if op == "vcadd" else -np.inf if op == "vcmax" else np.inf
         values = reduce.masked(source, lanes, fill)
     target = core.view(dst).flat(2 if cal_index else 1)

@@ -22,7 +22,8 @@ def _flag(core: Core, call: str, event: int, event_id: int) -> tuple[Pipe, Pipe]
         raise InstructionError(call, "event_id", event_id, f"{core.rules.name} has ids 0..{core.rules.flag_ids - 1}")
     for pipe in pair:
         if (pipe == Pipe.FIX and not core.rules.fixpipe) or no_pipe(pipe, core.kind):
-            raise InstructionError(call, "event", HardEvent(event).name, f"this core ({core.kind}) has no pipe {pipe.name}")
+            rule = f"this core ({core.kind}) has no pipe {pipe.name}"
+            raise InstructionError(call, "event", HardEvent(event).name, rule)
     return pair
 
 
@@ -74,7 +75,7 @@ def _cross(core: Core, call: str, flag_id: int, mode_id: int, pipe: PipeID) -> P
     if not 0 <= flag_id < CROSS_FLAG_IDS:
         raise InstructionError(call, "flag_id", flag_id, f"must lie in 0..{CROSS_FLAG_IDS - 1}")
     if mode_id not in (0, 1, 2):
-        raise InstructionError(call, "mode_id", mode_id, "must be 0 (all cores), 1 (AIVs of a group) or 2 (AIC and AIVs)")
+        raise InstructionError(call, "mode_id", mode_id, "0 (all cores), 1 (AIVs of a group) or 2 (AIC and AIVs)")
     target = PIPE_OF.get(pipe)
     if target is None or target == Pipe.ALL or no_pipe(target, core.kind):
         raise InstructionError(call, "pipe", pipe, f"is no pipe of this core ({core.kind})")
@@ -112,7 +113,7 @@ def sync_all(
     core = current()
     if gm_workspace is None:
         if not core.rules.split:
-            raise InstructionError("sync_all", "gm_workspace", None, "chips without flags between cores need workspaces")
+            raise InstructionError("sync_all", "gm_workspace", None, "a chip without flags between cores needs it")
         if core.tb is not None:
             place = source_place() if core.debug else None
             pipe = Pipe.MTE3 if core.vector_side else Pipe.FIX

@@ -142,8 +142,8 @@ add = _binary("add", "vadd", "dst = src0 + src1")
 sub = _binary("sub", "vsub", "dst = src0 - src1")
 mul = _binary("mul", "vmul", "dst = src0 * src1")
 div = _binary("div", "vdiv", "dst = src0 / src1")
-max = _binary("max", "vmax", "dst = max(src0, src1)")  # noqa: A001
-min = _binary("min", "vmin", "dst = min(src0, src1)")  # noqa: A001
+max = _binary("max", "vmax", "dst = max(src0, src1)")
+min = _binary("min", "vmin", "dst = min(src0, src1)")
 bitwise_and = _binary("bitwise_and", "vand", "dst = src0 & src1")
 bitwise_or = _binary("bitwise_or", "vor", "dst = src0 | src1")
 add_relu = _binary("add_relu", "vaddrelu", "dst = max(src0 + src1, 0)")
@@ -152,7 +152,7 @@ mul_add_dst = _binary("mul_add_dst", "vmla", "dst = src0 * src1 + dst", mixed=Tr
 fused_mul_add = _binary("fused_mul_add", "vmadd", "dst = src0 * dst + src1")
 fused_mul_add_relu = _binary("fused_mul_add_relu", "vmaddrelu", "dst = max(src0 * dst + src1, 0)")
 
-abs = _unary("abs", "vabs", "dst = |src|")  # noqa: A001
+abs = _unary("abs", "vabs", "dst = |src|")
 relu = _unary("relu", "vrelu", "dst = max(src, 0)")
 exp = _unary("exp", "vexp", "dst = e ** src")
 ln = _unary("ln", "vln", "dst = natural logarithm of src")
@@ -215,13 +215,13 @@ def _run_cast(core: Core, dst: LocalTensor, src: LocalTensor, mode: int, checked
     lanes = checked.lanes
     to, source = core.view(dst), core.view(src)
     if int4 in (dst.dtype, src.dtype):
-        if lanes.count < 0 or lanes.count % 2:
-            raise InstructionError("cast", "count", lanes.count, "int4 needs the first-n form with an even count")
+        if lanes.n < 0 or lanes.n % 2:
+            raise InstructionError("cast", "count", lanes.n, "int4 needs the first-n form with an even count")
         if dst.dtype is int4:
-            values = cast_values(source.flat(lanes.count), int8, mode)
-            to.flat(lanes.count)[...] = pack_int4(values.clip(-8, 7))
+            values = cast_values(source.flat(lanes.n), int8, mode)
+            to.flat(lanes.n)[...] = pack_int4(values.clip(-8, 7))
         else:
-            to.flat(lanes.count)[...] = unpack_int4(source.flat(lanes.count)).astype(dst.dtype.np)
+            to.flat(lanes.n)[...] = unpack_int4(source.flat(lanes.n)).astype(dst.dtype.np)
         return
     scale = core.deq_scale if src.dtype.name == "int32" and dst.dtype.name == "float16" else None
     scale = None if scale == 1.0 else scale

@@ -13,7 +13,9 @@ from ascend_sim.asc.interleave import Baton
 from ascend_sim.asc.machine import Core, current, on_core, run_on
 from ascend_sim.asc.tensor import GlobalAddress
 from ascend_sim.engine.trace import Block, GmArg, KernelTrace, Program, TraceBuilder
+from ascend_sim.isa.buffers import BLOCK, POISON
 from ascend_sim.isa.dtypes import DataType, as_dtype
+from ascend_sim.isa.layout import ceil_div
 from ascend_sim.isa.legality import rules_for
 from ascend_sim.soc import Soc
 
@@ -54,7 +56,7 @@ class Launch:
         cooperative: bool = False,
     ) -> None:  # fmt: skip
         self.kernel: Callable[..., Any] = kernel.function if isinstance(kernel, Kernel) else kernel
-        self.name = name or getattr(self.kernel, "__name__", "kernel")
+        self.name: str = name or str(getattr(self.kernel, "__name__", "kernel"))
         if block_dim < 1:
             raise ValueError(f"launch of {self.name}: block_dim = {block_dim}: must be at least 1")
         rules = rules_for(soc)
@@ -74,8 +76,10 @@ class Launch:
         self.debug, self.cooperative = debug, cooperative
 
     def addresses(self) -> list[GlobalAddress]:
-        """The kernel's arguments."""
-        return [GlobalAddress(dtype, i, 0, nbytes) for i, (_, dtype, nbytes, _) in enumerate(self.gm)]
+        """The kernel's arguments. Inputs may be read up to the end of their last 32-byte block: device memory is
+        allocated in blocks, and chips without byte-granular copies have to read so."""
+        ends = (ceil_div(b, BLOCK) * BLOCK if role == "in" else b for _, _, b, role in self.gm)
+        return [GlobalAddress(g[1], i, 0, end) for i, (g, end) in enumerate(zip(self.gm, ends, strict=True))]
 
     def _core(self, block: int, kind: str, sub: int, trace: TraceBuilder | None, gm: Sequence[Bytes] | None) -> Core:
         ratio = vector_ratio(self.soc) if self.kind == "MIX" else 1
@@ -125,13 +129,17 @@ class Launch:
         if len(buffers) != len(self.gm):
             raise ValueError(f"launch of {self.name}: {len(buffers)} buffers for {len(self.gm)} arguments")
         flat: list[Bytes] = []
-        for (name, _, nbytes, _), buffer in zip(self.gm, buffers, strict=True):
+        for (name, _, nbytes, role), buffer in zip(self.gm, buffers, strict=True):
             if buffer.dtype != np.uint8 or not buffer.flags.c_contiguous or buffer.nbytes < nbytes:
                 raise ValueError(
                     f"launch of {self.name}: argument {name!r}: expected at least {nbytes} contiguous bytes (uint8), "
                     f"got {buffer.nbytes} of {buffer.dtype}"
                 )
-            flat.append(buffer.reshape(-1))
+            data = buffer.reshape(-1)
+            room = ceil_div(nbytes, BLOCK) * BLOCK
+            if role == "in" and len(data) < room:
+                data = np.concatenate([data, np.full(room - len(data), POISON, np.uint8)])
+            flat.append(data)
         if self.cooperative:
             self._together(range(self.block_dim), flat)
         elif self.kind == "MIX":
@@ -216,7 +224,8 @@ def guess_kind(function: Callable[..., Any]) -> str:
         seen.add(id(code))
         names.update(code.co_names)
         scope = getattr(f, "__globals__", {})
-        todo.extend(scope[n] for n in code.co_names if isinstance(scope.get(n), Kernel) or inspect.isfunction(scope.get(n)))
+        called = (scope.get(name) for name in code.co_names)
+        todo.extend(c for c in called if isinstance(c, Kernel) or inspect.isfunction(c))
     cube, vector = bool(names & _CUBE_NAMES), bool(names & _VECTOR_NAMES)
     if cube and not vector:
         return "AIC"
@@ -262,7 +271,7 @@ def as_array(value: Any) -> NDArray[Any] | None:
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "numpy"):
         if str(value.dtype) == "torch.bfloat16":
             import ml_dtypes
-            import torch
+            import torch  # type: ignore[import-not-found]
 
             return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
         return value.numpy()  # type: ignore[no-any-return]
@@ -271,7 +280,7 @@ def as_array(value: Any) -> NDArray[Any] | None:
 
 def launch_arrays(kernel: Kernel, cores: int, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Run ``kernel[cores, stream](...)`` on arrays with values, on the default chip."""
-    from ascend_sim.soc import load_soc  # type: ignore[attr-defined]
+    from ascend_sim.soc import load_soc
 
     launch, buffers = user_launch(kernel, cores, args, kwargs, load_soc(None))
     launch.execute(buffers)

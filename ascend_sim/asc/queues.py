@@ -77,7 +77,7 @@ class TPipe:
 
     def init_buffer(
         self, que: TQueBind | TBuf | None = None, num: int = 0, len: int = 0, *, buf: TBuf | None = None
-    ) -> None:  # noqa: A002
+    ) -> None:
         """Give a queue ``num`` slots of ``len`` bytes, or a buffer ``num`` bytes."""
         target = que if que is not None else buf
         if isinstance(target, TBuf):
@@ -87,7 +87,7 @@ class TPipe:
         else:
             raise InstructionError("TPipe.init_buffer", "que", target, "expected a TQue or a TBuf")
 
-    def init_buf_pool(self, buf_pool: TBufPool, len: int = 0, share_buf: TBufPool | None = None) -> None:  # noqa: A002
+    def init_buf_pool(self, buf_pool: TBufPool, len: int = 0, share_buf: TBufPool | None = None) -> None:
         buf_pool.bind(self, len, share_buf)
 
     def alloc_event_id(self, event: HardEvent = E.V_S) -> int:
@@ -106,7 +106,7 @@ class TPipe:
         used = self._events.get(event, set())
         return next((i for i in range(self._rules.flag_ids) if i not in used), 0)
 
-    def release_event_id(self, id: int, event: HardEvent = E.V_S) -> None:  # noqa: A002
+    def release_event_id(self, id: int, event: HardEvent = E.V_S) -> None:
         self._events.setdefault(event, set()).discard(id)
 
     def get_base_addr(self, logic_pos: TPosition | None = None) -> int:
@@ -177,7 +177,7 @@ class TQueBind:
         slot = self._slots[self._next]
         if slot.busy:
             raise InstructionError(
-                "TQue.alloc_tensor", "slots", len(self._slots), f"all are in use at {self.pos.name}: free_tensor is missing"
+                "TQue.alloc_tensor", "slots", len(self._slots), f"all in use at {self.pos.name}: free_tensor is missing"
             )
         self._next = (self._next + 1) % len(self._slots)
         slot.busy = True
@@ -269,7 +269,7 @@ class TBuf:
         self._len = ceil_div(nbytes, 32) * 32
         self._addr = pipe.take(self.pos, self._len, f"buffer at {self.pos.name}")
 
-    def get(self, dtype: Any, len: int | None = None, shape: Any = None) -> LocalTensor:  # noqa: A002
+    def get(self, dtype: Any, len: int | None = None, shape: Any = None) -> LocalTensor:
         """The buffer as a tensor of ``len`` elements (all of it by default)."""
         kind = as_dtype(dtype)
         if self._addr < 0:
@@ -323,17 +323,17 @@ class TBufPool:
         assert self._pipe is not None
         return self._pipe.alloc_event_id(event)
 
-    def release_event_id(self, id: int, event: HardEvent) -> None:  # noqa: A002
+    def release_event_id(self, id: int, event: HardEvent) -> None:
         assert self._pipe is not None
         self._pipe.release_event_id(id, event)
 
-    def init_buffer(self, que: TQueBind | TBuf, num: int = 0, len: int = 0) -> None:  # noqa: A002
+    def init_buffer(self, que: TQueBind | TBuf, num: int = 0, len: int = 0) -> None:
         if isinstance(que, TBuf):
             que.bind(self, num or len)  # type: ignore[arg-type]
         else:
             que.bind(self, num, len)  # type: ignore[arg-type]
 
-    def init_buf_pool(self, buf_pool: TBufPool, len: int = 0, share_buf: TBufPool | None = None) -> None:  # noqa: A002
+    def init_buf_pool(self, buf_pool: TBufPool, len: int = 0, share_buf: TBufPool | None = None) -> None:
         buf_pool.bind(self, len, share_buf)  # type: ignore[arg-type]
 
     def reset(self) -> None:

@@ -29,7 +29,7 @@ FRACTAL = 512  # bytes of a cube input fractal
 ALIGNMENT = {"UB": 32, "L1": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 64}  # asc-devkit, alignment page
 POISON = 0xFF  # fresh memory: NaN in every float format, so a read of unwritten data shows
 
-_FIXED = {
+_FIXED: dict[TPosition, str] = {
     TPosition.GM: "GM", TPosition.A1: "L1", TPosition.B1: "L1", TPosition.A2: "L0A", TPosition.B2: "L0B",
     TPosition.CO1: "L0C", TPosition.VECIN: "UB", TPosition.VECOUT: "UB", TPosition.VECCALC: "UB",
     TPosition.C2PIPE2GM: "FB",
@@ -38,7 +38,7 @@ _FIXED = {
 
 def position_memories(split_cores: bool, has_fixpipe: bool) -> dict[int, str]:
     """Memory name of every `TPosition` on a chip."""
-    table: dict[int, str] = dict(_FIXED)
+    table: dict[int, str] = {int(position): memory for position, memory in _FIXED.items()}
     table[TPosition.CO2] = "GM" if split_cores else "UB"
     table[TPosition.C1] = "L1" if has_fixpipe else "UB"
     table[TPosition.C2] = "BT" if has_fixpipe else "L0C"

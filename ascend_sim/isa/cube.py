@@ -50,7 +50,7 @@ def c_view(view: View, m: int, n: int, rows: int | None = None) -> Array:
 
 def round_hf32(x: Array) -> Array:
     """float32 values rounded to the 11-bit mantissa (10 stored bits and the hidden one) of hf32, half to even."""
-    bits = x.view(np.uint32).astype(np.uint64)
+    bits: Array = x.view(np.uint32).astype(np.uint64)
     dropped = 13
     bits = (bits + (1 << (dropped - 1)) - 1 + ((bits >> dropped) & 1)) >> dropped << dropped
     return np.where(np.isfinite(x), (bits & 0xFFFFFFFF).astype(np.uint32).view(np.float32), x)
@@ -60,8 +60,10 @@ def product(a: Array, b: Array) -> Array:
     """a @ b as the cube computes it: float32 for floats, exact int64 for integers."""
     if a.dtype.kind in "iu":
         exact = np.float32 if a.shape[1] * 2**14 < 2**24 else np.float64
-        return (a.astype(exact) @ b.astype(exact)).astype(np.int64)
-    return a.astype(np.float32) @ b.astype(np.float32)
+        whole: Array = (a.astype(exact) @ b.astype(exact)).astype(np.int64)
+        return whole
+    out: Array = a.astype(np.float32) @ b.astype(np.float32)
+    return out
 
 
 @instruction(

@@ -142,7 +142,7 @@ def round_to_integer(x: Array, mode: int) -> Array:
 
 def float_max(dtype: DataType) -> float:
     """Largest finite value of a float type (65504 for float16)."""
-    return float(ml_dtypes.finfo(dtype.np).max)
+    return float(ml_dtypes.finfo(dtype.np).max)  # type: ignore[no-untyped-call]
 
 
 def integer_range(dtype: DataType) -> tuple[int, int]:
@@ -162,7 +162,7 @@ def cast_values(x: Array, dst: DataType, mode: int = RoundMode.CAST_NONE, satura
     if dst.kind == "f":
         if x.dtype.kind in "iu":
             x = x.astype(np.float64)
-        if x.dtype == np.float32 and dst is float32 or x.dtype == np.float16:
+        if (x.dtype == np.float32 and dst is float32) or x.dtype == np.float16:
             wide: Array = x
         else:
             wide = x if x.dtype == np.float64 else x.astype(np.float32)
@@ -183,16 +183,18 @@ def cast_values(x: Array, dst: DataType, mode: int = RoundMode.CAST_NONE, satura
             out[big] = high
             return out
         return np.clip(values, low, high).astype(dst.np)
-    return np.clip(x.astype(np.int64) if x.dtype != np.uint64 else x, low, high).astype(dst.np)
+    whole: Array = np.clip(x.astype(np.int64) if x.dtype != np.uint64 else x, low, high).astype(dst.np)
+    return whole
 
 
-def pack_int4(values: Array) -> NDArray[np.uint8]:
+def pack_int4(values: Array) -> Array:
     """Two 4-bit integers to a byte, the first in the low half. Length must be even."""
     nibbles = values.astype(np.int8).view(np.uint8) & 0xF
     return nibbles[..., 0::2] | (nibbles[..., 1::2] << 4)
 
 
-def unpack_int4(data: NDArray[np.uint8]) -> NDArray[np.int8]:
+def unpack_int4(data: Array) -> Array:
     """Inverse of `pack_int4`: signed values, low half first."""
     nibbles = np.stack([data & 0xF, data >> 4], -1).reshape(*data.shape[:-1], -1).astype(np.int8)
-    return np.where(nibbles > 7, nibbles - 16, nibbles).astype(np.int8)
+    signed: Array = np.where(nibbles > 7, nibbles - 16, nibbles).astype(np.int8)
+    return signed

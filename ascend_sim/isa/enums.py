@@ -251,7 +251,7 @@ class DcciDst(IntEnum):
     CACHELINE_ATOMIC = 3
 
 
-class pad_t(IntEnum):  # noqa: N801  (the language's own spelling)
+class pad_t(IntEnum):
     PAD_NONE = 0
     PAD_MODE1 = 1
     PAD_MODE2 = 2

@@ -52,7 +52,8 @@ def convert(values: Array, dst: DataType, mode: int, words: Array | None, relu: 
             whole = np.clip(np.rint(np.nan_to_num(x.astype(np.float64))), -256, 255).astype(np.int64) + offset
             signed = (words.astype(np.uint64) >> np.uint64(46) & np.uint64(1)).astype(bool)
             whole = np.where(signed, np.clip(whole, -128, 127), np.clip(whole, 0, 255))
-            return (whole & 0xFF).astype(np.uint8).view(dst.np if dst in (int8, uint8) else np.uint8)
+            bytes_out: Array = (whole & 0xFF).astype(np.uint8).view(dst.np if dst in (int8, uint8) else np.uint8)
+            return bytes_out
         x = np.maximum(values, values.dtype.type(0)) if relu else values
         if x.dtype == dst.np:
             return x

@@ -23,13 +23,13 @@ Mask = int | tuple[int, ...]
 class Lanes(NamedTuple):
     """Lane selection of one instruction.
 
-    ``count`` >= 0: the first ``count`` elements, contiguous ("first n" form), the rest is unused. Otherwise
+    ``n`` >= 0: the first ``n`` elements, contiguous ("first n" form), the rest is unused. Otherwise
     ``repeats`` of ``width`` lanes; ``mask`` is the number of leading active lanes or a (low, high) pair of 64-bit
     words; ``total`` >= 0 is counter mode: the number of active elements over all repeats. ``blk`` and ``rep`` are
     block and repeat strides, destination first.
     """
 
-    count: int = -1
+    n: int = -1
     repeats: int = 0
     width: int = 0
     mask: Mask = 0
@@ -78,17 +78,17 @@ def lanes_view(view: View, lanes: Lanes, operand: int, used: int) -> Array:
 
 
 def read_lanes(view: View, lanes: Lanes, operand: int) -> Array:
-    """(repeats, used lanes) values of a source operand, or its first ``count`` elements."""
-    if lanes.count >= 0:
-        return view.flat(lanes.count)
+    """(repeats, used lanes) values of a source operand, or its first ``n`` elements."""
+    if lanes.n >= 0:
+        return view.flat(lanes.n)
     used = used_lanes(lanes)
     return lanes_view(view, lanes, operand, used).reshape(lanes.repeats, -1)[:, :used]
 
 
 def write_lanes(view: View, lanes: Lanes, values: Array) -> None:
     """Write the active lanes of the destination; the others keep their contents."""
-    if lanes.count >= 0:
-        view.flat(lanes.count)[...] = values
+    if lanes.n >= 0:
+        view.flat(lanes.n)[...] = values
         return
     used = used_lanes(lanes)
     if used == 0 or lanes.repeats == 0:
@@ -110,7 +110,7 @@ def write_lanes(view: View, lanes: Lanes, values: Array) -> None:
 
 def one_by_one(lanes: Lanes) -> bool:
     """Whether repeats must run in order: the destination of one repeat is the source of the next."""
-    return lanes.count < 0 and lanes.repeats > 1 and lanes.rep[0] == 0
+    return lanes.n < 0 and lanes.repeats > 1 and lanes.rep[0] == 0
 
 
 def single_repeat(view: View, lanes: Lanes, operand: int, index: int) -> View:

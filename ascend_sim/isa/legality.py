@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 FAMILY = {"m100": "910A", "c100": "910A", "m200": "310P3", "m300": "310B1", "c220": "910B1"}
 ROUND_LETTERS = {"n": 0, "r": 1, "f": 2, "c": 3, "a": 4, "z": 5, "o": 6}  # suffix -> RoundMode
 
+# Ascend310 has no ini of its own: what TBE's operators work around on it (branches on its soc version)
+ABSENT_M100 = {
+    "vdiv": frozenset({"f16", "f32"}), "vsqrt": frozenset({"f16", "f32"}), "vexp": frozenset({"f32"}),
+    "vln": frozenset({"f32"}),
+}  # fmt: skip
+
 Place = tuple[str, int]
 _INTERNAL = ("ascend_sim.asc", "ascend_sim.isa")
 
@@ -94,6 +100,8 @@ class ChipRules:
         self.bank_groups = soc.buffers.ub_bank_groups
         self.banks = soc.buffers.ub_banks
         self.table = legality_tables()[self.family]
+        if self.arch == "m100":
+            self.table = {name: types - ABSENT_M100.get(name, frozenset()) for name, types in self.table.items()}
         self.conversions = self._conversions()
 
     def _conversions(self) -> dict[str, frozenset[int]]:
@@ -124,7 +132,7 @@ class ChipRules:
         allowed = sorted(self.table.get(instruction, ()))
         value = "/".join(dict.fromkeys(t.name for t in types))
         if not allowed:
-            raise InstructionError(call, "chip", self.name, f"the instruction {instruction} does not exist on this chip")
+            raise InstructionError(call, "chip", self.name, f"has no instruction {instruction}")
         raise InstructionError(
             call, "data type", value, f"{instruction} takes {' '.join(allowed)} on {self.name} (family {self.family})"
         )

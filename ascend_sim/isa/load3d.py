@@ -51,7 +51,8 @@ def _sample(fmap: Array, y: Array, x: Array, channel: Array, pad_value: Any) -> 
     inside = (y >= 0) & (y < h) & (x >= 0) & (x < w)
     c1, c0 = np.divmod(channel, fmap.shape[3])
     values = fmap[c1, np.clip(y, 0, h - 1), np.clip(x, 0, w - 1), c0]
-    return np.where(inside, values, fmap.dtype.type(pad_value))
+    out: Array = np.where(inside, values, fmap.dtype.type(pad_value))
+    return out
 
 
 def gather_matrix(src: View, window: Window, channels: int, m: Array, k: Array, pad_value: Any) -> Array:
@@ -143,7 +144,8 @@ def run_load3d_v1(
     y = (y0 + (kh * window.dilation_h)[:, None])[:, :, None]
     x = (x0 + (kw * window.dilation_w)[:, None])[:, :, None]
     channel = (c1 * c0)[:, None, None] + np.arange(c0)[None, None, :]
-    values = _sample(fmap, *np.broadcast_arrays(y, x, channel), pad_value)
+    ys, xs, channels = np.broadcast_arrays(y, x, channel)
+    values = _sample(fmap, ys, xs, channels, pad_value)
     stride = FRACTAL * max(jump, 1)
     dst.strided((repeat, FRACTAL // size), (stride, size))[...] = values.reshape(repeat, -1)
 

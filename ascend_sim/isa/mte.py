@@ -57,6 +57,19 @@ def run_copy(
 
 
 @instruction(
+    "data_move_l12bt", "data_copy", Pipe.MTE1, "bias rows from L1 to the bias table, half and bf16 widened to float32",
+    "lengths are multiples of 64 bytes of the table",
+)  # fmt: skip
+def run_widen(dst: View, src: View, count: int, length: int, src_gap: int, dst_gap: int) -> None:
+    """``length`` in bytes of the destination, gaps in bytes."""
+    if not count or not length:
+        return
+    n, size, out_size = length // dst.dtype.size, src.dtype.size, dst.dtype.size
+    source = src.strided((count, n), (n * size + src_gap, size))
+    dst.strided((count, n), (length + dst_gap, out_size))[...] = source.astype(dst.dtype.np)
+
+
+@instruction(
     "data_move_nd2nz", "data_copy", Pipe.MTE2, "ND matrices in global memory to Nz in L1, the last column block filled"
     " with zeros", "nd_num 0..4095, n_value 0..16384, d_value 0..65535", "the C0 stride counts 32-byte blocks",
 )  # fmt: skip

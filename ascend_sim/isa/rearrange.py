@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.isa.buffers import BLOCK, View
-from ascend_sim.isa.dtypes import DataType
+from ascend_sim.isa.dtypes import uint8
 from ascend_sim.isa.enums import CMPMODE, SelMode
 from ascend_sim.isa.instr import Pipe
 from ascend_sim.isa.lanes import Lanes, active, read_lanes, write_lanes
@@ -24,11 +24,11 @@ _COMPARE = {
 }  # fmt: skip
 
 
-def pack_bits(bits: Array) -> NDArray[np.uint8]:
+def pack_bits(bits: Array) -> Array:
     return np.packbits(bits.astype(bool), axis=-1, bitorder="little")
 
 
-def unpack_bits(data: Array, n: int) -> NDArray[np.bool_]:
+def unpack_bits(data: Array, n: int) -> Array:
     return np.unpackbits(data, bitorder="little")[:n].astype(bool)
 
 
@@ -57,7 +57,7 @@ def run_compare_scalar(dst: View, a: View, scalar: Any, mode: int, lanes: Lanes)
 
 def _store_bits(dst: View, bits: Array, lanes: Lanes) -> None:
     """Masked-out lanes keep their old bit; results of a repeat follow each other."""
-    if lanes.count >= 0:
+    if lanes.n >= 0:
         packed = pack_bits(bits)
         dst.data[dst.start : dst.start + len(packed)] = packed
         return
@@ -74,12 +74,14 @@ def _store_bits(dst: View, bits: Array, lanes: Lanes) -> None:
     "vsel", "select", V, "dst = src0 where the mask bit is 1, else src1 (tensor or scalar)",
     "mode 0 re-uses one repeat of mask bits; modes 1 and 2 consume bits repeat after repeat",
 )  # fmt: skip
-def run_select(dst: View, bits: Array, a: View, b: View | None, scalar: Any, mode: int, lanes: Lanes, width: int) -> None:
+def run_select(
+    dst: View, bits: Array, a: View, b: View | None, scalar: Any, mode: int, lanes: Lanes, width: int
+) -> None:
     """``bits``: one repeat of booleans in mode 0, else all of them."""
     values = read_lanes(a, lanes, 1)
     other: Array = read_lanes(b, lanes, 2) if b is not None else np.full_like(values, scalar)
-    if lanes.count >= 0:
-        chosen = np.resize(bits[:width], lanes.count) if mode == SelMode.VSEL_CMPMASK_SPR else bits[: lanes.count]
+    if lanes.n >= 0:
+        chosen = np.resize(bits[:width], lanes.n) if mode == SelMode.VSEL_CMPMASK_SPR else bits[: lanes.n]
     else:
         rows = bits[None, :width] if mode == SelMode.VSEL_CMPMASK_SPR else bits.reshape(-1, width)[: lanes.repeats]
         chosen = np.broadcast_to(rows, (lanes.repeats, width))[:, : values.shape[1]]
@@ -96,7 +98,8 @@ def run_gather(dst: View, src: View, offsets: Array, base: int, lanes: Lanes, li
     where = offsets.astype(np.int64) + base
     bad = (where < 0) | (where + size > limit) | (where % size != 0)
     if bad.any():
-        raise IndexError(f"offset {int(where[bad][0])} is outside the source of {limit} bytes or not a multiple of {size}")
+        worst = int(where[bad][0])
+        raise IndexError(f"offset {worst} is outside the source of {limit} bytes or not a multiple of {size}")
     table = src.data[src.start : src.start + limit // size * size].view(src.dtype.np)
     write_lanes(dst, lanes, table[where // size])
 
@@ -108,17 +111,17 @@ def run_gatherb(dst: View, src: View, offsets: Array, repeats: int, dst_blk: int
     if bad.any():
         raise IndexError(f"offset {int(where[bad][0])} is outside the source of {limit} bytes or not a multiple of 32")
     blocks = src.data[src.start + where[:, None] + np.arange(BLOCK)[None, :]]
-    raw = View(dst.data, dst.start, _BYTE)
+    raw = View(dst.data, dst.start, uint8)
     raw.strided((repeats, 8, BLOCK), (dst_rep * BLOCK, dst_blk * BLOCK, 1))[...] = blocks.reshape(repeats, 8, BLOCK)
 
 
-def pattern_bits(pattern: int, width: int) -> NDArray[np.bool_]:
+def pattern_bits(pattern: int, width: int) -> Array:
     """Lanes kept by a fixed pattern of gather_mask: 1 even, 2 odd, 3-6 first to fourth of four, 7 all."""
     lane = np.arange(width)
     if pattern in (1, 2):
-        return lane % 2 == pattern - 1
+        return np.equal(lane % 2, pattern - 1)
     if pattern in (3, 4, 5, 6):
-        return lane % 4 == pattern - 3
+        return np.equal(lane % 4, pattern - 3)
     return np.ones(width, bool)
 
 
@@ -162,5 +165,3 @@ def run_nchwconv(
 def run_transpose(dst: View, src: View) -> None:
     dst.flat(256).reshape(16, 16)[...] = src.flat(256).reshape(16, 16).T.copy()
 
-
-_BYTE = DataType("uint8", "u8", 8, np.uint8, "u")

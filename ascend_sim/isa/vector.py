@@ -34,155 +34,155 @@ _OVERLAP = "within a repeat, source and destination are the same or disjoint"
 
 
 @instruction("vadd", "add", V, "dst = src0 + src1", _ALIGNED, _OVERLAP)
-def vadd(a: Array, b: Array) -> Array:
-    return a + b  # type: ignore[no-any-return]
+def vadd(a: Array, b: Array) -> Any:
+    return a + b
 
 
 @instruction("vsub", "sub", V, "dst = src0 - src1", _ALIGNED, _OVERLAP)
-def vsub(a: Array, b: Array) -> Array:
-    return a - b  # type: ignore[no-any-return]
+def vsub(a: Array, b: Array) -> Any:
+    return a - b
 
 
 @instruction("vmul", "mul", V, "dst = src0 * src1", _ALIGNED, _OVERLAP)
-def vmul(a: Array, b: Array) -> Array:
-    return a * b  # type: ignore[no-any-return]
+def vmul(a: Array, b: Array) -> Any:
+    return a * b
 
 
 @instruction("vdiv", "div", V, "dst = src0 / src1", _ALIGNED, _OVERLAP)
-def vdiv(a: Array, b: Array) -> Array:
-    return a / b  # type: ignore[no-any-return]
+def vdiv(a: Array, b: Array) -> Any:
+    return a / b
 
 
 @instruction("vmax", "max", V, "dst = max(src0, src1)", _ALIGNED, _OVERLAP)
-def vmax(a: Array, b: Array) -> Array:
+def vmax(a: Array, b: Array) -> Any:
     return np.maximum(a, b)
 
 
 @instruction("vmin", "min", V, "dst = min(src0, src1)", _ALIGNED, _OVERLAP)
-def vmin(a: Array, b: Array) -> Array:
+def vmin(a: Array, b: Array) -> Any:
     return np.minimum(a, b)
 
 
 @instruction("vand", "bitwise_and", V, "dst = src0 & src1", _ALIGNED, _OVERLAP)
-def vand(a: Array, b: Array) -> Array:
-    return a & b  # type: ignore[no-any-return]
+def vand(a: Array, b: Array) -> Any:
+    return a & b
 
 
 @instruction("vor", "bitwise_or", V, "dst = src0 | src1", _ALIGNED, _OVERLAP)
-def vor(a: Array, b: Array) -> Array:
-    return a | b  # type: ignore[no-any-return]
+def vor(a: Array, b: Array) -> Any:
+    return a | b
 
 
 @instruction("vaddrelu", "add_relu", V, "dst = max(src0 + src1, 0)", _ALIGNED, _OVERLAP)
-def vaddrelu(a: Array, b: Array) -> Array:
+def vaddrelu(a: Array, b: Array) -> Any:
     return np.maximum(a + b, a.dtype.type(0))
 
 
 @instruction("vsubrelu", "sub_relu", V, "dst = max(src0 - src1, 0)", _ALIGNED, _OVERLAP)
-def vsubrelu(a: Array, b: Array) -> Array:
+def vsubrelu(a: Array, b: Array) -> Any:
     return np.maximum(a - b, a.dtype.type(0))
 
 
 @instruction("vmla", "mul_add_dst", V, "dst = src0 * src1 + dst", _ALIGNED, _OVERLAP)
-def vmla(d: Array, a: Array, b: Array) -> Array:
-    return a.astype(d.dtype, copy=False) * b.astype(d.dtype, copy=False) + d  # type: ignore[no-any-return]
+def vmla(d: Array, a: Array, b: Array) -> Any:
+    return a.astype(d.dtype, copy=False) * b.astype(d.dtype, copy=False) + d
 
 
 @instruction("vmadd", "fused_mul_add", V, "dst = src0 * dst + src1", _ALIGNED, _OVERLAP)
-def vmadd(d: Array, a: Array, b: Array) -> Array:
-    return a * d + b  # type: ignore[no-any-return]
+def vmadd(d: Array, a: Array, b: Array) -> Any:
+    return a * d + b
 
 
 @instruction("vmaddrelu", "fused_mul_add_relu", V, "dst = max(src0 * dst + src1, 0)", _ALIGNED, _OVERLAP)
-def vmaddrelu(d: Array, a: Array, b: Array) -> Array:
+def vmaddrelu(d: Array, a: Array, b: Array) -> Any:
     return np.maximum(a * d + b, d.dtype.type(0))
 
 
 @instruction("vadds", "adds", V, "dst = src + scalar", _ALIGNED, _OVERLAP)
-def vadds(a: Array, s: Any) -> Array:
-    return a + s  # type: ignore[no-any-return]
+def vadds(a: Array, s: Any) -> Any:
+    return a + s
 
 
 @instruction("vmuls", "muls", V, "dst = src * scalar", _ALIGNED, _OVERLAP)
-def vmuls(a: Array, s: Any) -> Array:
-    return a * s  # type: ignore[no-any-return]
+def vmuls(a: Array, s: Any) -> Any:
+    return a * s
 
 
 @instruction("vmaxs", "maxs", V, "dst = max(src, scalar)", _ALIGNED, _OVERLAP)
-def vmaxs(a: Array, s: Any) -> Array:
+def vmaxs(a: Array, s: Any) -> Any:
     return np.maximum(a, s)
 
 
 @instruction("vmins", "mins", V, "dst = min(src, scalar)", _ALIGNED, _OVERLAP)
-def vmins(a: Array, s: Any) -> Array:
+def vmins(a: Array, s: Any) -> Any:
     return np.minimum(a, s)
 
 
 @instruction("vlrelu", "leaky_relu", V, "dst = src if src >= 0 else src * scalar", _ALIGNED, _OVERLAP)
-def vlrelu(a: Array, s: Any) -> Array:
+def vlrelu(a: Array, s: Any) -> Any:
     return np.where(a >= 0, a, a * s)
 
 
 @instruction("vaxpy", "axpy", V, "dst = src * scalar + dst", _ALIGNED, _OVERLAP)
-def vaxpy(d: Array, a: Array, s: Any) -> Array:
-    return a.astype(d.dtype, copy=False) * d.dtype.type(s) + d  # type: ignore[no-any-return]
+def vaxpy(d: Array, a: Array, s: Any) -> Any:
+    return a.astype(d.dtype, copy=False) * d.dtype.type(s) + d
 
 
 @instruction("vshl", "shift_left", V, "dst = src << scalar", "0 <= scalar <= width of the type")
-def vshl(a: Array, s: Any) -> Array:
+def vshl(a: Array, s: Any) -> Any:
     if int(s) >= a.dtype.itemsize * 8:
         return np.zeros_like(a)
-    return a << a.dtype.type(s)  # type: ignore[no-any-return]
+    return a << a.dtype.type(s)
 
 
 @instruction(
     "vshr", "shift_right", V, "dst = src >> scalar, arithmetic when signed", "0 <= scalar <= width of the type"
 )
-def vshr(a: Array, s: Any) -> Array:
+def vshr(a: Array, s: Any) -> Any:
     width = a.dtype.itemsize * 8
     if int(s) >= width:
         return np.where(a < 0, a.dtype.type(-1), a.dtype.type(0)) if a.dtype.kind == "i" else np.zeros_like(a)
-    return a >> a.dtype.type(s)  # type: ignore[no-any-return]
+    return a >> a.dtype.type(s)
 
 
 @instruction("vabs", "abs", V, "dst = |src|", _ALIGNED, _OVERLAP)
-def vabs(a: Array) -> Array:
-    return np.abs(a)  # type: ignore[no-any-return]
+def vabs(a: Array) -> Any:
+    return np.abs(a)
 
 
 @instruction("vrelu", "relu", V, "dst = max(src, 0)", _ALIGNED, _OVERLAP)
-def vrelu(a: Array) -> Array:
+def vrelu(a: Array) -> Any:
     return np.maximum(a, a.dtype.type(0))
 
 
 @instruction("vexp", "exp", V, "dst = e ** src", _ALIGNED, _OVERLAP)
-def vexp(a: Array) -> Array:
-    return np.exp(a)  # type: ignore[no-any-return]
+def vexp(a: Array) -> Any:
+    return np.exp(a)
 
 
 @instruction("vln", "ln", V, "dst = natural logarithm of src", _ALIGNED, _OVERLAP)
-def vln(a: Array) -> Array:
-    return np.log(a)  # type: ignore[no-any-return]
+def vln(a: Array) -> Any:
+    return np.log(a)
 
 
 @instruction("vsqrt", "sqrt", V, "dst = square root of src", _ALIGNED, _OVERLAP)
-def vsqrt(a: Array) -> Array:
-    return np.sqrt(a)  # type: ignore[no-any-return]
+def vsqrt(a: Array) -> Any:
+    return np.sqrt(a)
 
 
 @instruction("vrsqrt", "rsqrt", V, "dst = 1 / square root of src", _ALIGNED, _OVERLAP)
-def vrsqrt(a: Array) -> Array:
-    return a.dtype.type(1) / np.sqrt(a)  # type: ignore[no-any-return]
+def vrsqrt(a: Array) -> Any:
+    return a.dtype.type(1) / np.sqrt(a)
 
 
 @instruction("vrec", "reciprocal", V, "dst = 1 / src", _ALIGNED, _OVERLAP)
-def vrec(a: Array) -> Array:
-    return a.dtype.type(1) / a  # type: ignore[no-any-return]
+def vrec(a: Array) -> Any:
+    return a.dtype.type(1) / a
 
 
 @instruction("vnot", "bitwise_not", V, "dst = ~src", _ALIGNED, _OVERLAP)
-def vnot(a: Array) -> Array:
-    return ~a  # type: ignore[no-any-return]
+def vnot(a: Array) -> Any:
+    return ~a
 
 
 READS_DST = frozenset({"vmla", "vmadd", "vmaddrelu", "vaxpy"})
@@ -219,8 +219,8 @@ def scalar_value(scalar: Any, dtype: DataType, as_type: Any) -> Any:
 @instruction("vdup", "duplicate", V, "dst lanes = scalar", _ALIGNED)
 def run_duplicate(dst: View, scalar: Any, lanes: Lanes) -> None:
     value = scalar_value(scalar, dst.dtype, dst.dtype.np)
-    if lanes.count >= 0:
-        dst.flat(lanes.count)[...] = value
+    if lanes.n >= 0:
+        dst.flat(lanes.n)[...] = value
         return
     shape = read_lanes(dst, lanes, 0).shape
     write_lanes(dst, lanes, np.full(shape, value, dst.dtype.np))
