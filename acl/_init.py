@@ -29,6 +29,11 @@ class State:
 state = State()
 
 
+def forget_all() -> None:
+    """Tests: start over."""
+    state.count, state.config, state.finalized = 0, "", False
+
+
 def _nesting(value: Any) -> int:
     if isinstance(value, dict):
         return 1 + max((_nesting(v) for v in value.values()), default=0)

@@ -75,3 +75,17 @@ def charge(ps: int) -> None:
 def flush_l2(device: int) -> None:
     """Make the device's caches cold, as benchmarks do between runs."""
     system().devices[device].l2.flush_cold()
+
+
+def reset() -> None:
+    """Start over as in a new process: no machine, no handles, not initialized (for tests)."""
+    from acl import _init, _model, errors, handles, mdl, op, prof, util
+    from ascend_sim.runtime import system as machine
+
+    machine.discard()
+    handles.forget_all()
+    _model.forget_all()
+    errors.set_process_wide(False)
+    errors.take_messages()
+    for module in (_init, mdl, op, prof, util):
+        module.forget_all()

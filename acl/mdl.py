@@ -219,6 +219,11 @@ def get_desc_from_mem(desc_ptr: int, model_ptr: int, model_size: int, /) -> int:
 _bundles: dict[int, list[int]] = {}
 
 
+def forget_all() -> None:
+    """Tests: start over."""
+    _bundles.clear()
+
+
 def _bundle(loaded: tuple[int, int]) -> tuple[int, int]:
     model_id, ret = loaded
     if ret:

@@ -37,6 +37,11 @@ class _Store:
 _store = _Store()
 
 
+def forget_all() -> None:
+    """Tests: start over."""
+    _store.path, _store.queue_limit = "", 0
+
+
 @dataclass
 class OpHandle:
     """An operator prepared by create_handle. ``prepared`` is None when shapes depend on values."""

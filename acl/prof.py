@@ -45,6 +45,12 @@ class _State:
 _state = _State()
 
 
+def forget_all() -> None:
+    """Tests: start over."""
+    global _state
+    _state = _State()
+
+
 def _not_ready() -> int:
     return errors.fail(errors.UNINITIALIZE, "profiling is not initialized.", "acl.prof.init(path) comes first.")
 

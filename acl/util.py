@@ -115,6 +115,7 @@ class _Thread(threading.Thread):
         self._now = now
         self.started = threading.Event()
         self.error: BaseException | None = None
+        self.ended = 0
 
     def run(self) -> None:
         host_thread().join(self._now)  # the new thread knows what its creator knew
@@ -126,9 +127,15 @@ class _Thread(threading.Thread):
                 self._function(self._args_object)
         except BaseException as error:  # reported by stop_thread
             self.error = error
+        self.ended = host_thread().now
 
 
 _threads: dict[int, _Thread] = {}
+
+
+def forget_all() -> None:
+    """Tests: start over."""
+    _threads.clear()
 
 
 @api("acl.util.start_thread", "start_thread")
@@ -149,6 +156,7 @@ def stop_thread(thread_id: int, /) -> int:
     if thread is None:
         return errors.bad("thread_id", thread_id, "an id of acl.util.start_thread that was not stopped yet")
     thread.join()
+    host_thread().join(thread.ended)
     if thread.error is not None:
         raise RuntimeError(f"thread raised {type(thread.error).__name__}: {thread.error}") from thread.error
     return 0
