@@ -1,0 +1,222 @@
+"""Scores of predictions against measurements, in plain Python.
+
+A row is scored by the signed relative error of its prediction. Where the state of L2 at the measurement is unknown the
+prediction is the interval between the warm and the cold time, and the error is the distance to its nearer end (zero
+inside).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+
+SHORT_US = 10.0  # rows below are scored in microseconds: launch jitter outweighs the kernel
+PIPE_FLOOR_US = 1.0  # pipe times at or below are not compared
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One row and what was predicted for it.
+
+    ``us_predicted`` is None when nothing was (``reason`` says why); ``us_predicted_cold`` is set where L2 was unknown,
+    and then ``us_predicted`` is the warm time. ``pipes`` and ``pipes_cold`` are busy times in us by pipe, mean over
+    the used cores; ``pipe_us_measured`` the same from the profile. ``pipe_cycles`` and ``ratios`` go with ``pipes``.
+    """
+
+    id: str
+    soc: str
+    family: str
+    op: str
+    us_measured: float
+    us_predicted: float | None = None
+    us_predicted_cold: float | None = None
+    pipes: Mapping[str, float] = field(default_factory=dict)
+    pipes_cold: Mapping[str, float] = field(default_factory=dict)
+    pipe_cycles: Mapping[str, int] = field(default_factory=dict)
+    core_us: float = 0.0
+    pipe_us_measured: Mapping[str, float] = field(default_factory=dict)
+    bound: str | None = None
+    estimated: bool = False
+    confidence: str = ""
+    reason: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Lowest and highest prediction in us."""
+        if self.us_predicted is None:
+            return None
+        other = self.us_predicted if self.us_predicted_cold is None else self.us_predicted_cold
+        return min(self.us_predicted, other), max(self.us_predicted, other)
+
+    @property
+    def error_us(self) -> float | None:
+        """Predicted minus measured, in us, from the nearer end of the interval."""
+        return None if self.interval is None else miss(self.us_measured, *self.interval)
+
+    @property
+    def error(self) -> float | None:
+        """`error_us` relative to the measurement."""
+        return None if self.error_us is None else self.error_us / self.us_measured
+
+    @property
+    def centre(self) -> float | None:
+        """Geometric middle of the interval, for ranks."""
+        return None if self.interval is None else sqrt(self.interval[0] * self.interval[1])
+
+
+@dataclass(frozen=True)
+class Score:
+    """Figures of one group of rows. ``median``, ``p90`` and ``bias`` are fractions (``bias`` is the median signed
+    error, positive when predictions are slow) over rows of at least `SHORT_US`; ``short_median_us`` and
+    ``short_p90_us`` are absolute errors of the ``short`` rows below. None: no such rows."""
+
+    soc: str
+    family: str
+    rows: int
+    predicted: int
+    estimated: int
+    long: int
+    median: float | None
+    p90: float | None
+    spearman: float | None
+    bias: float | None
+    short: int
+    short_median_us: float | None
+    short_p90_us: float | None
+
+
+@dataclass(frozen=True)
+class PipeScore:
+    """Agreement of pipe times: by pipe (compared, median and 90th percentile of the absolute relative error), and how
+    often the measured bounding pipe (more than half of the task) is the predicted one."""
+
+    pipe: str
+    compared: int
+    median: float | None
+    p90: float | None
+    bias: float | None
+
+
+@dataclass(frozen=True)
+class BoundScore:
+    rows: int
+    agreed: int
+    missed: tuple[tuple[str, str, str], ...]  # row id, measured bound, predicted bound
+
+
+def miss(measured: float, low: float, high: float) -> float:
+    """Signed distance from ``measured`` to the interval [low, high]: positive when the whole interval lies above."""
+    return low - measured if measured < low else high - measured if measured > high else 0.0
+
+
+def median(values: Iterable[float]) -> float | None:
+    return quantile(values, 0.5)
+
+
+def quantile(values: Iterable[float], share: float) -> float | None:
+    """Quantile with linear interpolation between order statistics (NumPy's default); None of nothing."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def spearman(xs: Sequence[float], ys: Sequence[float]) -> float | None:
+    """Rank correlation; ties share their mean rank. None below three pairs or when one side is constant."""
+    if len(xs) < 3:
+        return None
+    a, b = ranks(xs), ranks(ys)
+    mean = (len(xs) + 1) / 2
+    top = sum((x - mean) * (y - mean) for x, y in zip(a, b, strict=True))
+    spread = sqrt(sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b))
+    return top / spread if spread else None
+
+
+def ranks(values: Sequence[float]) -> list[float]:
+    """Ranks from 1, the mean rank for ties."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    out = [0.0] * len(values)
+    start = 0
+    while start < len(order):
+        stop = start
+        while stop + 1 < len(order) and values[order[stop + 1]] == values[order[start]]:
+            stop += 1
+        for place in range(start, stop + 1):
+            out[order[place]] = (start + stop) / 2 + 1
+        start = stop + 1
+    return out
+
+
+def score(outcomes: Sequence[Outcome], soc: str, family: str) -> Score:
+    """Figures of all ``outcomes`` together, labelled ``soc`` and ``family``."""
+    done = [o for o in outcomes if o.us_predicted is not None]
+    long = [o for o in done if o.us_measured >= SHORT_US]
+    short = [abs(_known(o.error_us)) for o in done if o.us_measured < SHORT_US]
+    errors = [_known(o.error) for o in long]
+    return Score(
+        soc=soc,
+        family=family,
+        rows=len(outcomes),
+        predicted=len(done),
+        estimated=sum(o.estimated for o in done),
+        long=len(long),
+        median=median(map(abs, errors)),
+        p90=quantile(map(abs, errors), 0.9),
+        spearman=spearman([o.us_measured for o in long], [_known(o.centre) for o in long]),
+        bias=median(errors),
+        short=len(short),
+        short_median_us=median(short),
+        short_p90_us=quantile(short, 0.9),
+    )
+
+
+def score_groups(outcomes: Sequence[Outcome]) -> list[Score]:
+    """One score per chip and family, in order of first appearance."""
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault((outcome.soc, outcome.family), []).append(outcome)
+    return [score(rows, *key) for key, rows in sorted(groups.items())]
+
+
+def score_pipes(outcomes: Sequence[Outcome]) -> list[PipeScore]:
+    """Pipe by pipe, and last all pipes together, over rows that carry measured pipe times above `PIPE_FLOOR_US`."""
+    found: dict[str, list[float]] = {}
+    for outcome in outcomes:
+        if outcome.us_predicted is None or outcome.estimated:
+            continue
+        for pipe, measured in outcome.pipe_us_measured.items():
+            if measured > PIPE_FLOOR_US:
+                warm = outcome.pipes.get(pipe, 0.0)
+                cold = outcome.pipes_cold.get(pipe, warm)
+                found.setdefault(pipe, []).append(miss(measured, min(warm, cold), max(warm, cold)) / measured)
+    groups = [*sorted(found.items()), ("all", [e for errors in found.values() for e in errors])]
+    return [
+        PipeScore(pipe, len(errors), median(map(abs, errors)), quantile(map(abs, errors), 0.9), median(errors))
+        for pipe, errors in groups
+    ]
+
+
+def score_bounds(outcomes: Sequence[Outcome]) -> BoundScore:
+    """Whether the pipe that fills more than half of a measured task is the predicted bound."""
+    rows, missed = 0, []
+    for outcome in outcomes:
+        if not outcome.pipe_us_measured or outcome.us_predicted is None or outcome.estimated:
+            continue
+        pipe, busy = max(outcome.pipe_us_measured.items(), key=lambda item: item[1])
+        if busy <= outcome.us_measured / 2:
+            continue
+        rows += 1
+        states = [pipes for pipes in (outcome.pipes, outcome.pipes_cold) if pipes]
+        bounds = [max(pipes, key=lambda p: pipes[p]) for pipes in states]
+        if pipe not in bounds:
+            missed.append((outcome.id, pipe, "/".join(dict.fromkeys(bounds))))
+    return BoundScore(rows, rows - len(missed), tuple(missed))
+
+
+def _known(value: float | None) -> float:
+    assert value is not None
+    return value

@@ -1,0 +1,1 @@
+"""Benchmarks of the simulator against measurements; ``python -m benchmarks`` runs them all."""
