@@ -52,6 +52,7 @@ def _cut(graph: Graph, out_nodes: tuple[str, ...]) -> None:
         for origin in (node.name, *node.origin):
             by_node[origin] = node.outputs
     outputs, names = [], []
+    makers = {name: f"{node.name}:{i}" for node in graph.nodes for i, name in enumerate(node.outputs)}
     for entry in out_nodes:
         name, _, index = entry.rpartition(":")
         if entry in graph.specs:
@@ -67,3 +68,4 @@ def _cut(graph: Graph, out_nodes: tuple[str, ...]) -> None:
         names.append(entry)
     graph.outputs = outputs
     graph.attrs["output_names"] = names
+    graph.attrs["output_nodes"] = [makers.get(name, f"{name}:0") for name in outputs]

@@ -171,8 +171,8 @@ class LoadedModel:
         """Raise `OmError` when the model was compiled for another chip."""
         if self.soc_version and self.soc_version != soc.name:
             raise OmError(
-                f"E10001: model {self.name!r} was compiled for {self.soc_version}, the device is {soc.name}; convert it "
-                f"again with --soc_version={soc.name}",
+                f"E10001: model {self.name!r} was compiled for {self.soc_version}, the device is {soc.name}; convert "
+                f"it again with --soc_version={soc.name}",
                 PARAM_INVALID,
             )
 
@@ -314,5 +314,6 @@ def _view(address: int, shape: tuple[int, ...], dtype: str) -> Array:
     count = int(np.prod(shape, dtype=np.int64))
     if count == 0:
         return np.empty(shape, kind)
-    raw = (ctypes.c_uint8 * (count * kind.itemsize)).from_address(address)
-    return np.frombuffer(raw, np.uint8).view(kind).reshape(shape)
+    raw = memoryview((ctypes.c_uint8 * (count * kind.itemsize)).from_address(address))
+    view: Array = np.frombuffer(raw, np.uint8).view(kind).reshape(shape)
+    return view

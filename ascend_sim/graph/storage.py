@@ -21,10 +21,10 @@ def filter_kinds(graph: Graph) -> dict[str, int]:
     """FRACTAL_Z constants -> number of groups, or `DEPTHWISE`."""
     kinds: dict[str, int] = {}
     for node in graph.nodes:
-        if len(node.inputs) > 1 and node.inputs[1] in graph.constants:
-            if graph.specs[node.inputs[1]].format == "FRACTAL_Z":
-                depthwise = node.type == "DepthwiseConv2D"
-                kinds[node.inputs[1]] = DEPTHWISE if depthwise else int(node.attrs.get("groups", 1))
+        name = node.inputs[1] if len(node.inputs) > 1 else ""
+        if name in graph.constants and graph.specs[name].format == "FRACTAL_Z":
+            depthwise = node.type == "DepthwiseConv2D"
+            kinds[name] = DEPTHWISE if depthwise else int(node.attrs.get("groups", 1))
     return kinds
 
 

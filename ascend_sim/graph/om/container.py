@@ -1,6 +1,7 @@
 """The outer shape of an .om: 256-byte header, partition tables, partitions.
 
-Source: public layout of hicann/ge (inc/framework/common/framework_types_internal.h, base/common/helper/om_file_helper.cc).
+Source: public layout of hicann/ge (inc/framework/common/framework_types_internal.h,
+base/common/helper/om_file_helper.cc).
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def write_container(header: Header, partitions: Sequence[tuple[int, bytes]]) -> 
 
 def _looks_like_text(data: bytes) -> bool:
     head = data[:256]
-    return bool(head) and all(b in (9, 10, 13) or 32 <= b < 127 for b in head)
+    return len(head) >= 8 and all(b in (9, 10, 13) or 32 <= b < 127 for b in head)
 
 
 def read_header(data: memoryview) -> tuple[Header, int, int]:

@@ -129,12 +129,7 @@ def _node_attrs(node: Node) -> dict[str, Any]:
 
 def output_node_names(graph: Graph) -> list[str]:
     """``node:index:topname`` of every output, as attr_model_out_nodes_name stores them."""
-    makers = {name: (node.name, i) for node in graph.nodes for i, name in enumerate(node.outputs)}
-    out = []
-    for name, top in zip(graph.outputs, graph.attrs["output_names"], strict=True):
-        node, index = makers.get(name, (name, 0))
-        out.append(f"{node}:{index}:{top}")
-    return out
+    return [f"{n}:{top}" for n, top in zip(graph.attrs["output_nodes"], graph.attrs["output_names"], strict=True)]
 
 
 def in_out(graph: Graph) -> InOut:
@@ -187,7 +182,7 @@ def task_info(graph: Graph, plan: MemoryPlan) -> bytes:
         base = {"work": FEATURE_BASE, "weight": FEATURE_BASE + plan.work_size}.get(place.region, 0)
         return base + place.value if base else place.value
 
-    tasks = []
+    tasks: list[Message] = []
     for index, node in enumerate(graph.nodes):
         if is_free(node.type):
             continue

@@ -1,8 +1,8 @@
 """The private partition: what this product needs to run a model, and checksums over the whole file.
 
 Layout: magic ``ASIM``, version, CRC-32 of everything else in the file, CRC-32 of the JSON text, its length, the
-text. The JSON holds graphs (operators with all their attributes, tensor descriptions, where each lives) and which part of
-the weights partition each constant is. Kernels are not stored: they are traced when a model is first run.
+text. The JSON holds graphs (operators with all their attributes, tensor descriptions, where each lives) and which
+part of the weights partition each constant is. Kernels are not stored: they are traced when a model is first run.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class WireError(ValueError):
 
 @dataclass(frozen=True)
 class Field:
-    """``kind``: int, uint, bool, float, bytes, str, or the name of a message; ``map`` fields hold a dict keyed by str."""
+    """``kind``: int, uint, bool, float, bytes, str or the name of a message; ``map`` fields hold a dict by str."""
 
     number: int
     name: str

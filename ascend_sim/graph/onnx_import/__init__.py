@@ -71,6 +71,8 @@ def import_onnx(
             raise AtcError("E16001", f"graph output {value.name!r} is made by no node")
         graph.outputs.append(name)
     graph.attrs["output_names"] = [value.name for value in model.graph.output]
+    makers = {name: f"{node.name}:{i}" for node in graph.nodes for i, name in enumerate(node.outputs)}
+    graph.attrs["output_nodes"] = [makers.get(name, f"{name}:0") for name in graph.outputs]
     return graph
 
 

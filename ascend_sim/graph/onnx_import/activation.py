@@ -18,7 +18,15 @@ def leaky_relu(imp: Importer, node: OnnxNode) -> None:
 
 
 def prelu(imp: Importer, node: OnnxNode) -> None:
-    imp.emit("PRelu", node.inputs[:2], {}, node.outputs)
+    """PRelu; one slope per channel becomes a vector, other slopes the rank of the input."""
+    x, slope = node.inputs[:2]
+    rank, shape = imp.rank(x), imp.shape(slope)
+    full = (1,) * (rank - len(shape)) + tuple(shape)
+    per_channel = rank > 1 and all(n == 1 for i, n in enumerate(full) if i != 1) and full[1] == imp.shape(x)[1]
+    target = [full[1]] if per_channel else list(full)
+    if target != list(shape) and imp.spec(slope).size != 1:
+        slope = imp.emit("Reshape", [slope, imp.const(target, "int64")])[0]
+    imp.emit("PRelu", [x, slope], {}, node.outputs)
 
 
 def hard_sigmoid(imp: Importer, node: OnnxNode) -> None:

@@ -38,7 +38,7 @@ def eye_like(imp: Importer, node: OnnxNode) -> None:
 
     shape = imp.shape(node.inputs[0])
     dtype = onnx_dtype(imp, node.attrs["dtype"]) if "dtype" in node.attrs else imp.dtype(node.inputs[0])
-    imp.define(node.outputs[0], np.eye(*shape, k=int(node.attr("k", 0)), dtype=dtype))
+    imp.define(node.outputs[0], np.eye(shape[0], shape[1], int(node.attr("k", 0)), dtype=np.dtype(dtype)))
 
 
 TABLE: Table = {

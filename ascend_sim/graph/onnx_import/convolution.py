@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
 from ascend_sim.graph.onnx_import.windows import explicit_pads
 
@@ -40,7 +42,7 @@ def conv(imp: Importer, node: OnnxNode) -> None:
     dilations = _pairs(list(node.attr("dilations", [1] * spatial)), 1)
     top, left, bottom, right = explicit_pads(imp, node, imp.shape(x)[2:], kernel, strides, dilations, spatial)
     groups = int(node.attr("group", 1))
-    attrs = {
+    attrs: dict[str, Any] = {
         "strides": [1, 1, *strides],
         "pads": [top, bottom, left, right],
         "dilations": [1, 1, *dilations],

@@ -54,8 +54,8 @@ def slice_(imp: Importer, node: OnnxNode) -> None:
         axes = list(node.attr("axes", range(len(starts))))
         steps = [1] * len(starts)
     begin, end, strides = [0] * len(shape), list(shape), [1] * len(shape)
-    for start, stop, axis, step in zip(starts, ends, axes, steps, strict=True):
-        axis %= len(shape)
+    for start, stop, given, step in zip(starts, ends, axes, steps, strict=True):
+        axis = given % len(shape)
         if step == 0:
             raise imp.error("a step is 0")
         begin[axis], end[axis], step_ = slice(start, stop, step).indices(shape[axis])
@@ -164,6 +164,8 @@ def depth_to_space(imp: Importer, node: OnnxNode) -> None:
 def space_to_depth(imp: Importer, node: OnnxNode) -> None:
     x, block = node.inputs[0], int(node.attr("blocksize"))
     n, c, h, w = imp.shape(x)
+    if node.attr("mode", "DCR") != "DCR":
+        raise imp.error(f"mode {node.attr('mode')!r} is not supported", code="E16002")
     if h % block or w % block:
         raise imp.error(f"height {h} and width {w} are not divisible by blocksize {block}")
     y = imp.emit("Reshape", [x, imp.const([n, c, h // block, block, w // block, block], "int64")])[0]

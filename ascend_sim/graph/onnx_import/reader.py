@@ -17,7 +17,7 @@ MIN_OPSET, MAX_OPSET = 9, 18
 def read_model(source: str | os.PathLike[str] | bytes) -> ModelProto:
     """Parse ONNX bytes or a file (external data included). Raises `AtcError`."""
     import onnx
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     model = onnx.ModelProto()
     folder: str | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ascend_sim.graph.edit import Editor
 from ascend_sim.graph.ir import Graph, Node
 from ascend_sim.graph.options import PassOptions
-from ascend_sim.graph.passes._affine import CONVOLUTIONS, CUBE
+from ascend_sim.graph.passes._affine import CUBE
 from ascend_sim.graph.passes._steps import Step, binary_step, unary_step
 from ascend_sim.soc import Soc
 
@@ -72,7 +72,7 @@ def run(graph: Graph, options: PassOptions) -> bool:
                 step, extra = pair
             if step is None or not allowed(step, node, options.soc):
                 break
-            if extra and node.type not in CONVOLUTIONS and node.type != "MatMulV2":
+            if extra and node.type == "BatchMatMulV2" and len(graph.specs[node.inputs[1]].shape) != 2:
                 break
             inputs = [*node.inputs, *[""] * (DECLARED - len(node.inputs))]
             if extra:

@@ -166,7 +166,8 @@ def run(graph: Graph, options: PassOptions) -> bool:
     assigner = _Assigner(editor)
     for node in editor.nodes():
         image = len(graph.specs[node.outputs[0]].logical_shape) == 4
-        if node.type in CONVOLUTIONS or (node.type in POOLS and image) or (node.type in FOLLOWERS and _follows(graph, node)):
+        wants = node.type in CONVOLUTIONS or (node.type in POOLS and image)
+        if wants or (node.type in FOLLOWERS and _follows(graph, node)):
             _assign(assigner, node, graph)
         else:
             inputs = [assigner.to_plain(n, node) if n else n for n in node.inputs]

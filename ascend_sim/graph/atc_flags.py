@@ -1,0 +1,212 @@
+"""The command line of ATC: its flags, their defaults and how they are checked.
+
+Names and defaults: public ATC manual and hicann/ge api/atc/atc_flags.cc.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ascend_sim.graph.errors import AtcError
+from ascend_sim.graph.options import (
+    INPUT_FORMATS,
+    OUTPUT_TYPES,
+    PRECISION_MODES,
+    PRECISION_MODES_V2,
+    CompileOptions,
+    parse_shapes,
+)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """``status``: ``used``; ``ignored`` (accepted, changes nothing here); ``refused`` (valid ATC, not supported)."""
+
+    name: str
+    default: str
+    status: str
+    help: str
+
+
+FLAGS: tuple[Flag, ...] = (
+    Flag("mode", "0", "used", "0: model to .om; 1: .om to json; 6: information about an .om"),
+    Flag("model", "", "used", "path of the ONNX model"),
+    Flag("framework", "-1", "used", "5: ONNX"),
+    Flag("output", "", "used", "path of the result; .om is appended"),
+    Flag("soc_version", "", "used", "chip, e.g. Ascend310P3"),
+    Flag("input_shape", "", "used", 'shapes of inputs: "name1:1,3,224,224;name2:1,4"'),
+    Flag("input_format", "NCHW", "used", "layout of 4-D inputs: NCHW or ND"),
+    Flag("precision_mode", "force_fp16", "used", ", ".join(PRECISION_MODES)),
+    Flag("precision_mode_v2", "", "used", ", ".join(PRECISION_MODES_V2)),
+    Flag("output_type", "", "used", 'FP32, FP16, ... for all outputs, or "node:0:FP16;..." for some'),
+    Flag("input_fp16_nodes", "", "used", 'inputs that the application gives as fp16: "name1;name2"'),
+    Flag("out_nodes", "", "used", 'outputs of the converted model: "node1:0;node2:0"'),
+    Flag("fusion_switch_file", "", "used", "file that switches fusion passes off"),
+    Flag("log", "null", "used", "null, debug, info, warning or error"),
+    Flag("om", "", "used", "path of an .om (modes 1 and 6)"),
+    Flag("json", "", "used", "path of the json (mode 1)"),
+    Flag("dump_mode", "0", "ignored", "shape inference in mode 1"),
+    Flag("weight", "", "refused", "Caffe weights"),
+    Flag("dynamic_batch_size", "", "used", 'batch sizes to choose from at run time: "1,2,4"'),
+    Flag("dynamic_image_size", "", "refused", "image sizes to choose from at run time"),
+    Flag("dynamic_dims", "", "refused", "dimensions to choose from at run time"),
+    Flag("insert_op_conf", "", "refused", "AIPP configuration"),
+    Flag("singleop", "", "refused", "single-operator description"),
+    *(
+        Flag(name, default, "ignored", "accepted for compatibility")
+        for name, default in (
+            ("op_select_implmode", ""), ("optypelist_for_implmode", ""), ("op_precision_mode", ""),
+            ("modify_mixlist", ""), ("keep_dtype", ""), ("enable_small_channel", "0"),
+            ("buffer_optimize", "l2_optimize"), ("disable_reuse_memory", "0"), ("core_type", "AiCore"),
+            ("aicore_num", ""), ("virtual_type", "0"), ("jit_compile", "1"), ("oo_level", "O3"), ("deterministic", "0"),
+            ("external_weight", "0"), ("sparsity", "0"), ("status_check", "0"), ("op_debug_level", "0"),
+            ("is_weight_clip", "1"), ("enable_attr_compression", "true"), ("check_report", "check_result.json"),
+            ("display_model_info", "0"), ("host_env_os", ""), ("host_env_cpu", ""), ("cluster_config", ""),
+            ("enable_scope_fusion_passes", ""), ("auto_tune_mode", ""), ("op_compiler_cache_dir", ""),
+            ("op_compiler_cache_mode", "disable"), ("debug_dir", ""), ("compress_weight_conf", ""),
+            ("enable_compress_weight", "false"), ("is_output_adjust_hw_layout", ""), ("is_input_adjust_hw_layout", ""),
+            ("save_original_model", "false"), ("ddk_version", ""), ("op_name_map", ""), ("fusion_debug", ""),
+            ("compression_optimize_conf", ""), ("mdl_bank_path", ""), ("op_bank_path", ""),
+            ("shape_generalized_build_mode", "shape_precise"), ("atomic_clean_policy", "0"), ("customize_dtypes", ""), ("ac_parallel_enable", "0"),
+            ("tiling_schedule_optimize", "0"), ("quant_dumpable", "0"), ("enable_single_stream", "false"),
+            ("model_relation_config", ""), ("distributed_cluster_build", "0"),
+        )
+    ),
+)  # fmt: skip
+BY_NAME = {flag.name: flag for flag in FLAGS}
+FRAMEWORKS = {"0": "Caffe", "1": "MindSpore", "3": "TensorFlow", "5": "ONNX"}
+LOGS = ("null", "debug", "info", "warning", "error")
+
+
+def parse_flags(argv: Sequence[str]) -> dict[str, str]:
+    """``--flag=value`` words (also ``-flag=value`` and ``--flag value``) as a dict with defaults filled in.
+
+    Raises `AtcError` for an unknown flag, with the nearest known one.
+    """
+    values = {flag.name: flag.default for flag in FLAGS}
+    words = list(argv)
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if not word.startswith("-"):
+            raise AtcError(
+                "E10001",
+                f"value {word!r} belongs to no parameter",
+                "Write --parameter=value, and quote values with blanks or semicolons.",
+            )
+        name, equals, value = word.lstrip("-").partition("=")
+        if name not in BY_NAME:
+            close = difflib.get_close_matches(name, BY_NAME, 1)
+            hint = f"Did you mean --{close[0]}?" if close else "See atc --help for all parameters."
+            raise AtcError("E10001", f"unknown command line flag '--{name}'", hint)
+        if not equals:
+            if index < len(words) and not words[index].startswith("--"):
+                value = words[index]
+                index += 1
+            else:
+                raise AtcError("E10004", f"--{name} has no value", f"Write --{name}=value.")
+        values[name] = value.strip().strip("\"'")
+    for flag in FLAGS:
+        if flag.status == "refused" and values[flag.name]:
+            raise AtcError("E10001", f"--{flag.name}={values[flag.name]} is not supported", _REFUSED[flag.name])
+    return values
+
+
+_REFUSED = {
+    "weight": "Caffe models are not read; convert the model to ONNX and use --framework=5.",
+    "dynamic_image_size": "Convert one model per image size with --input_shape.",
+    "dynamic_dims": "Convert one model per shape with --input_shape.",
+    "insert_op_conf": "Do colour conversion, cropping and normalisation in the application.",
+    "singleop": "Single operators run with acl.op.execute_v2 without a compiled model.",
+}
+
+
+def required(values: dict[str, str], name: str, expected: str) -> str:
+    if not values[name]:
+        raise AtcError("E10007", f"--{name} is required. The value must be {expected}")
+    return values[name]
+
+
+def _choice(values: dict[str, str], name: str, choices: Sequence[str], code: str = "E10007") -> str:
+    value = values[name]
+    if value not in choices:
+        close = difflib.get_close_matches(value, choices, 1)
+        hint = f"Did you mean {close[0]}?" if close else ""
+        raise AtcError(code, f"--{name}={value} is wrong. The value must be one of {', '.join(choices)}", hint)
+    return value
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(";") if part.strip())
+
+
+def _output_types(text: str) -> dict[str, str]:
+    """``FP16`` for all outputs, or ``node:0:FP16;...``."""
+    out: dict[str, str] = {}
+    for part in _names(text):
+        name, _, kind = part.rpartition(":")
+        if kind not in OUTPUT_TYPES:
+            raise AtcError(
+                "E10001", f"--output_type={text} is wrong at {kind!r}", f"Types are {', '.join(OUTPUT_TYPES)}."
+            )
+        out[name] = OUTPUT_TYPES[kind]
+    return out
+
+
+def _batches(text: str) -> tuple[int, ...]:
+    """Batch sizes of --dynamic_batch_size, ascending. Limits: 2 to 100 sizes, positive, distinct."""
+    if not text:
+        return ()
+    parts = [p.strip() for p in text.split(",")]
+    if not all(p.isdigit() for p in parts):
+        raise AtcError("E10003", f"--dynamic_batch_size={text} is wrong", 'Write whole numbers: "1,2,4,8".')
+    sizes = [int(p) for p in parts]
+    if len(sizes) < 2:
+        raise AtcError("E10035", f"--dynamic_batch_size={text} has {len(sizes)} size; at least 2 are needed")
+    if len(sizes) > 100:
+        raise AtcError("E10036", f"--dynamic_batch_size has {len(sizes)} sizes; at most 100 are allowed")
+    if min(sizes) < 1:
+        raise AtcError("E10038", f"--dynamic_batch_size={text}: sizes must be positive")
+    if len(set(sizes)) != len(sizes):
+        raise AtcError("E10039", f"--dynamic_batch_size={text} names a size twice")
+    return tuple(sorted(sizes))
+
+
+def compile_options(values: dict[str, str], name: str, command: str) -> CompileOptions:
+    """Checked options of a conversion. Raises `AtcError`."""
+    from ascend_sim.graph.passes.switches import read_switches
+
+    precision = _choice(values, "precision_mode", PRECISION_MODES, "E10001")
+    if values["precision_mode_v2"]:
+        precision = PRECISION_MODES_V2[_choice(values, "precision_mode_v2", tuple(PRECISION_MODES_V2), "E10001")]
+    shapes = parse_shapes(values["input_shape"])
+    batches = _batches(values["dynamic_batch_size"])
+    dynamic = [n for n, s in shapes.items() if -1 in s]
+    if dynamic and not batches:
+        raise AtcError(
+            "E10001",
+            f"--input_shape leaves a dimension of {dynamic[0]!r} open (-1)",
+            "Give --dynamic_batch_size for an open batch, or fix the dimension.",
+        )
+    if batches and not dynamic:
+        raise AtcError("E10040", "--dynamic_batch_size needs an input with -1 as its batch in --input_shape")
+    return CompileOptions(
+        input_shapes=shapes,
+        input_format=_choice(values, "input_format", INPUT_FORMATS, "E10001"),
+        precision_mode=precision,
+        output_types=_output_types(values["output_type"]),
+        input_fp16_nodes=_names(values["input_fp16_nodes"]),
+        out_nodes=_names(values["out_nodes"]),
+        dynamic_batch=batches,
+        switched_off=read_switches(values["fusion_switch_file"]) if values["fusion_switch_file"] else frozenset(),
+        name=name,
+        command=command,
+    )
+
+
+def check_log(values: dict[str, str]) -> None:
+    if values["log"] not in LOGS:
+        raise AtcError("E10010", f"--log={values['log']} is wrong. The value must be one of {', '.join(LOGS)}")

@@ -1,0 +1,150 @@
+"""The atc command line: what it prints and returns."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from graph_models import make_model, randn
+from onnx import helper
+
+from ascend_sim.graph.atc import atc_main
+from ascend_sim.graph.executor import LoadedModel
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], name="fc"),
+        helper.make_node("Relu", ["h"], ["y"], name="act"),
+    ]
+    built = make_model(nodes, {"x": randn(2, 8)}, ["y"], {"w": randn(8, 4, seed=1)})
+    built.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    onnx.save(built, tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def atc(*words: str) -> tuple[int, str]:
+    out = io.StringIO()
+    return atc_main(list(words), out), out.getvalue()
+
+
+def base(model_path: Path, **flags: str) -> list[str]:
+    given = {
+        "model": str(model_path),
+        "framework": "5",
+        "output": str(model_path.parent / "m"),
+        "soc_version": "Ascend310P3",
+        "input_shape": "x:2,8",
+        **flags,
+    }
+    return [f"--{k}={v}" for k, v in given.items() if v != "-"]
+
+
+def test_success(model: Path) -> None:
+    code, text = atc(*base(model))
+    assert code == 0
+    assert text.splitlines() == [
+        "ATC start working now, please wait for a moment.",
+        "...",
+        "ATC run success, welcome to the next use.",
+    ]
+    loaded = LoadedModel.from_file(model.parent / "m.om")
+    assert (loaded.name, loaded.soc_version) == ("m", "Ascend310P3")
+    assert loaded.outputs[0].name == "act:0:y"
+
+
+def test_other_spellings(model: Path) -> None:
+    words = base(model)
+    single = [w.replace("--", "-", 1) for w in words[:2]]
+    spaced = [part for w in words[2:] for part in w.split("=", 1)]
+    assert atc(*single, *spaced)[0] == 0
+
+
+def test_output_may_end_in_om_and_name_new_folders(model: Path) -> None:
+    target = model.parent / "a" / "b" / "n.om"
+    assert atc(*base(model, output=str(target)))[0] == 0 and target.exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        ({"soc_version": "Ascend311"}, ["E10001", "Ascend311", "Ascend310"]),
+        ({"soc_version": "-"}, ["E10007", "--soc_version is required"]),
+        ({"framework": "-"}, ["E10007", "--framework"]),
+        ({"framework": "0"}, ["E10001", "Caffe", "ONNX"]),
+        ({"framework": "9"}, ["E10007", "--framework=9"]),
+        ({"output": "-"}, ["E10007", "--output"]),
+        ({"model": "/nonexistent.onnx"}, ["E10410", "/nonexistent.onnx"]),
+        ({"input_shape": "-"}, ["E10001", "'x'", "--input_shape"]),
+        ({"input_shape": "x;2"}, ["E10002", "x"]),
+        ({"input_shape": "x:a,b"}, ["E10002", "a,b"]),
+        ({"input_shape": "x:0,8"}, ["E10011"]),
+        ({"input_shape": "x:-1,8"}, ["E10001", "-1"]),
+        ({"input_shape": "z:2,8"}, ["E10016", "z", "x"]),
+        ({"input_shap": "x:2,8"}, ["E10001", "--input_shap", "--input_shape"]),
+        ({"precision_mode": "force_fp17"}, ["E10001", "force_fp16"]),
+        ({"output_type": "FP99"}, ["E10001", "FP99"]),
+        ({"out_nodes": "ghost:0"}, ["E11017", "ghost:0"]),
+        ({"input_fp16_nodes": "ghost"}, ["E10016", "ghost"]),
+        ({"log": "loud"}, ["E10010", "loud"]),
+        ({"mode": "7"}, ["E10007", "--mode=7"]),
+        ({"insert_op_conf": "aipp.cfg"}, ["insert_op_conf"]),
+        ({"weight": "w.caffemodel"}, ["weight", "ONNX"]),
+    ],
+)
+def test_errors(model: Path, flags: dict[str, str], parts: list[str]) -> None:
+    code, text = atc(*base(model, **flags))
+    assert code != 0
+    lines = text.splitlines()
+    assert lines[0].startswith("ATC start") and lines[2].startswith("ATC run failed, Please check the detail log")
+    assert all(part in text for part in parts), text
+    assert "Traceback" not in text
+
+
+def test_stray_word_and_missing_value(model: Path) -> None:
+    assert "stray" in atc("stray", *base(model))[1]
+    assert "E10004" in atc(*base(model), "--log")[1]
+
+
+def test_help() -> None:
+    code, text = atc("--help")
+    assert code == 0 and "--soc_version" in text
+
+
+def test_out_nodes_cut_the_graph(model: Path) -> None:
+    assert atc(*base(model, out_nodes="fc:0"))[0] == 0
+    loaded = LoadedModel.from_file(model.parent / "m.om")
+    x = randn(2, 8)
+    np.testing.assert_allclose(loaded.run_values([x])[0], x @ randn(8, 4, seed=1), atol=2e-2)
+    assert loaded.outputs[0].name == "fc:0:fc:0"
+    assert atc(*base(model, out_nodes="h"))[0] == 0  # an ONNX tensor name
+
+
+def test_output_type_and_fp16_input(model: Path) -> None:
+    assert atc(*base(model, output_type="FP16", input_fp16_nodes="x"))[0] == 0
+    loaded = LoadedModel.from_file(model.parent / "m.om")
+    assert (loaded.inputs[0].dtype, loaded.inputs[0].size) == ("float16", 32)
+    assert (loaded.outputs[0].dtype, loaded.outputs[0].size) == ("float16", 16)
+
+
+def test_json_and_info(model: Path, tmp_path: Path) -> None:
+    assert atc(*base(model))[0] == 0
+    om, target = model.parent / "m.om", tmp_path / "m.json"
+    assert atc("--mode=1", f"--om={om}", f"--json={target}")[0] == 0
+    graph: Any = json.loads(target.read_text())["graph"][0]
+    assert [op["type"] for op in graph["op"] if op["type"] not in ("Cast", "Const")] == [
+        "Data",
+        "MatMulV2",
+        "NetOutput",
+    ]
+    assert graph["op"][0]["output_desc"][0]["dtype"] == "DT_FLOAT"
+    code, text = atc("--mode=6", f"--om={om}")
+    assert code == 0 and "soc_version[Ascend310P3]" in text and "weight_data_size[" in text
+    code, text = atc("--mode=6", f"--om={model}")
+    assert code != 0 and "E10001" in text and "model header" in text
