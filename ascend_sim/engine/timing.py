@@ -25,6 +25,7 @@ pitch or start is not a multiple of 32 bytes. GM bursts move whole 32-byte block
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -77,7 +78,7 @@ class MemoryShares:
 
 
 class Prices(NamedTuple):
-    """Occupancy and latency of each work in ps (int64), and the config keys each price rests on."""
+    """Occupancy and latency of each work in ps (int64), and the config keys each occupancy rests on."""
 
     occupancy: NDArray[np.int64]
     latency: NDArray[np.int64]
@@ -131,21 +132,58 @@ def price(works: Sequence[Work], soc: Soc, kind: str, memory: MemoryShares) -> P
     Raises `SocError` when the chip has no figure for a work (an instruction, type or path it does not have).
     """
     pricer = _pricer(soc, kind)
-    shares = _Shares(soc, kind, memory)
-    n = len(works)
-    occupancy, latency = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    transfers = _Transfers(pricer, memory)
+    occupancy: list[int] = []
+    latency: list[int] = []
     figures: list[tuple[str, ...]] = []
-    for i, work in enumerate(works):
-        occupancy[i], latency[i], keys = pricer.work(work, shares)
-        figures.append(keys)
-    return Prices(occupancy, latency, tuple(figures))
+    for work in works:
+        if isinstance(work, MoveWork):
+            law = transfers.law(work) if work.gm >= 0 else pricer.move(work.path, work.mode, work.dtype)
+            size = work.burst_bytes if work.gm < 0 else -(-work.burst_bytes // GM_BLOCK_BYTES) * GM_BLOCK_BYTES
+            time = law.at(work.bursts, work.bursts * size)
+        elif isinstance(work, VectorWork):
+            law = pricer.vector(work.op, work.dtype, work.counter, work.bank_conflicts > 0)
+            time = law.at(max(work.repeats, 1), work.bank_conflicts)
+        elif isinstance(work, CubeWork):
+            law = pricer.cube(work.dtype)
+            time = law.at(1, work.m * work.k * work.n)
+        elif isinstance(work, Load3dWork):
+            law = pricer.load3d(work.path, work.stride_w > 1, work.c0_small)
+            time = law.at(1, work.nbytes)
+        else:
+            law = pricer.scalar()
+            time = law.at(work.count, 0)
+        occupancy.append(time)
+        latency.append(law.latency)
+        figures.append(law.keys)
+    return Prices(np.array(occupancy, np.int64), np.array(latency, np.int64), tuple(figures))
 
 
-_Priced = tuple[int, int, tuple[str, ...]]
+class _Law(NamedTuple):
+    """Occupancy in ps as an exact rational: the longer of fixed + n x step + m x unit and m x share, all over
+    ``scale``. ``latency`` is already rounded."""
+
+    fixed: int
+    step: int
+    unit: int
+    share: int
+    scale: int
+    latency: int
+    keys: tuple[str, ...]
+
+    def at(self, n: int, m: int) -> int:
+        exactly = max(self.fixed + n * self.step + m * self.unit, m * self.share)
+        return (2 * exactly + self.scale) // (2 * self.scale)  # as round_ps
+
+
+def _law(fixed: Fraction, step: Fraction, unit: Fraction, share: Fraction, latency: Fraction, *keys: str) -> _Law:
+    scale = math.lcm(*(f.denominator for f in (fixed, step, unit, share)))
+    a, b, c, d = (f.numerator * (scale // f.denominator) for f in (fixed, step, unit, share))
+    return _Law(a, b, c, d, scale, round_ps(latency), keys)
 
 
 class _Path(NamedTuple):
-    """A data path in ps: what `soc.Path` says in cycles."""
+    """A data path in ps: what `ascend_sim.soc.Path` says in cycles."""
 
     fixed: Fraction
     burst: Fraction
@@ -154,141 +192,72 @@ class _Path(NamedTuple):
     key: str
 
 
-class _Shares:
-    """The memory system as one core of a launch sees it: ps per byte, by direction and cap."""
-
-    def __init__(self, soc: Soc, kind: str, memory: MemoryShares) -> None:
-        self.memory = memory
-        m, total = soc.memory, core_count(soc, kind)
-        active = min(max(memory.active_cores, 1), total)
-        self.crowd = Fraction(1) if total == 1 else Fraction(active - 1, total - 1)
-        per_byte = {
-            name: active * 1000 / exact(rate)  # 1 GB/s is 1/1000 byte per ps
-            for name, rate in (
-                ("l2_read", m.l2_read_gbps),
-                ("l2_write", m.l2_write_gbps),
-                ("read", m.read_gbps),
-                ("back", max(m.write_gbps, m.read_gbps) if memory.write_only else m.read_gbps),
-            )
-        }
-        self.l2_read, self.l2_write = per_byte["l2_read"], per_byte["l2_write"]
-        self.read, self.back = per_byte["read"], per_byte["back"]
-        self.cache: dict[Work, _Priced] = {}
-
-
 class _Pricer:
-    """Prices of one chip and core kind, the parts that do not depend on a launch computed once."""
+    """The laws of one chip and core kind that do not depend on a launch."""
 
     def __init__(self, soc: Soc, kind: str) -> None:
         self.soc, self.kind, self.ps = soc, kind, cycle_ps(soc, kind)
-        self.paths: dict[tuple[str, str, str], _Path] = {}
-        self.fixed: dict[Work, _Priced] = {}  # works whose price does not depend on memory shares
-        m = soc.memory
-        self.core_byte = {
-            "L1": self.ps / exact(m.core_l1_bytes_per_cycle),
-            "UB": self.ps / exact(m.core_ub_bytes_per_cycle),
-        }
-        self.unaligned = self.ps / exact(m.unaligned_bytes_per_cycle)
-        self.short = 1 / exact(m.short_burst_factor)
-        self.miss_latency = exact(m.miss_latency_cycles) * self.ps
+        self._laws: dict[tuple[object, ...], _Law] = {}
+        self._paths: dict[tuple[str, str, str], _Path] = {}
 
-    def work(self, work: Work, shares: _Shares) -> _Priced:
-        if isinstance(work, MoveWork) and work.gm >= 0:
-            found = shares.cache.get(work)
-            if found is None:
-                found = shares.cache[work] = self._transfer(work, shares)
-            return found
-        found = self.fixed.get(work)
-        if found is None:
-            found = self.fixed[work] = self._on_core(work)
-        return found
+    def cube(self, dtype: str) -> _Law:
+        law = self._laws.get((dtype,))
+        if law is None:
+            cube, name = self.soc.cube, _CUBE_KEYS.get(dtype)
+            cycles = getattr(cube, name) if name else 0
+            if name is None or not cycles:
+                raise SocError(f"{self.soc.name} has no cube rate for input type {dtype!r} (cube.{name or '?'})")
+            head, tail = exact(cube.head_cycles) * self.ps, exact(cube.tail_cycles) * self.ps
+            keys = ("cube.head_cycles", f"cube.{name}")
+            law = self._laws[dtype,] = _law(head, _NONE, exact(cycles) * self.ps, _NONE, tail, *keys)
+        return law
 
-    def _on_core(self, work: Work) -> _Priced:
-        if isinstance(work, MoveWork):
-            return self._move(work, self._path(work.path, work.mode, work.dtype))
-        if isinstance(work, VectorWork):
-            return self._vector(work)
-        if isinstance(work, CubeWork):
-            return self._cube(work)
-        if isinstance(work, Load3dWork):
-            mode = "3d_c04" if work.c0_small else "3d_strided" if work.stride_w > 1 else "3d"
-            path = self._path(work.path, mode if f"{work.path}:{mode}" in self.soc.mte.paths else "3d", "")
-            occupancy = path.fixed + path.burst + work.nbytes * path.byte
-            return round_ps(occupancy), round_ps(path.latency), (path.key,)
-        occupancy = work.count * exact(self.soc.sync.issue_cycles) * self.ps
-        return round_ps(occupancy), 0, ("sync.issue_cycles",)
+    def vector(self, op: str, dtype: str, counter: bool, conflicts: bool) -> _Law:
+        key = (op, dtype, counter, conflicts)
+        law = self._laws.get(key)
+        if law is None:
+            v = self.soc.vector
+            name = self._vector_row(op, dtype)
+            first, slope, tail = (exact(c) * exact(v.scale) for c in v.cycles[name])
+            fixed = first - slope + exact(v.instruction_cycles)
+            keys = [f"vector.cycles.{name}", "vector.scale", "vector.instruction_cycles"]
+            if counter:
+                fixed += exact(v.counter_mode_cycles)
+                keys.append("vector.counter_mode_cycles")
+            if conflicts:
+                keys.append("vector.conflict_cycles")
+            ps, conflict = self.ps, exact(v.conflict_cycles)
+            law = self._laws[key] = _law(fixed * ps, slope * ps, conflict * ps, _NONE, tail * ps, *keys)
+        return law
 
-    def _cube(self, work: CubeWork) -> _Priced:
-        cube = self.soc.cube
-        name = _CUBE_KEYS.get(work.dtype)
-        cycles = getattr(cube, name) if name else 0
-        if name is None or not cycles:
-            raise SocError(f"{self.soc.name} has no cube rate for input type {work.dtype!r} (cube.{name or '?'})")
-        occupancy = exact(cube.head_cycles) + work.m * work.k * work.n * exact(cycles)
-        keys = ("cube.head_cycles", f"cube.{name}")
-        return round_ps(occupancy * self.ps), round_ps(exact(cube.tail_cycles) * self.ps), keys
+    def _vector_row(self, op: str, dtype: str) -> str:
+        for name in (f"{op}:{dtype}", f"{op}:{dtype.partition('_')[0]}", op, "default"):
+            if name in self.soc.vector.cycles:
+                return name
+        raise SocError(f"{self.soc.name} has no cycles for instruction {op!r} (vector.cycles.{op})")
 
-    def _vector(self, work: VectorWork) -> _Priced:
-        v = self.soc.vector
-        for name in (f"{work.op}:{work.dtype}", f"{work.op}:{work.dtype.split('_')[0]}", work.op, "default"):
-            row = v.cycles.get(name)
-            if row is not None:
-                break
-        else:
-            raise SocError(f"{self.soc.name} has no cycles for instruction {work.op!r} (vector.cycles.{work.op})")
-        first, slope, tail = (exact(c) for c in row)
-        scale = exact(v.scale)
-        cycles = (first + max(work.repeats - 1, 0) * slope) * scale + exact(v.instruction_cycles)
-        keys = [f"vector.cycles.{name}", "vector.scale", "vector.instruction_cycles"]
-        if work.counter:
-            cycles += exact(v.counter_mode_cycles)
-            keys.append("vector.counter_mode_cycles")
-        if work.bank_conflicts:
-            cycles += work.bank_conflicts * exact(v.conflict_cycles)
-            keys.append("vector.conflict_cycles")
-        return round_ps(cycles * self.ps), round_ps(tail * scale * self.ps), tuple(keys)
-
-    def _move(self, work: MoveWork, path: _Path) -> _Priced:
-        occupancy = path.fixed + work.bursts * path.burst + work.bursts * work.burst_bytes * path.byte
-        return round_ps(occupancy), round_ps(path.latency), (path.key,)
-
-    def _transfer(self, work: MoveWork, shares: _Shares) -> _Priced:
-        path = self._path(work.path, work.mode, work.dtype)
-        nbytes = work.bursts * -(-work.burst_bytes // GM_BLOCK_BYTES) * GM_BLOCK_BYTES
-        port = path.fixed + work.bursts * path.burst + nbytes * path.byte
-        memory, source = shares.memory, work.path.partition("_")
-        keys = [path.key]
-        if source[2] == "GM":
-            back = memory.write_back.get(work.gm, _NONE)
-            hit = max(path.byte, shares.l2_write)
-            keys.append("memory.l2_write_gbps")
-            if work.align < GM_BLOCK_BYTES:
-                hit = max(hit, self.unaligned)
-                keys.append("memory.unaligned_bytes_per_cycle")
-            share = nbytes * (max(1 - back, _NONE) * hit + back * max(path.byte, shares.back))
-            if back:
-                keys.append("memory.write_gbps" if memory.write_only else "memory.read_gbps")
-            return round_ps(max(port, share)), round_ps(path.latency), tuple(keys)
-        cap_name = "UB" if source[2] == "UB" else "L1"
-        cap = path.byte + max(self.core_byte[cap_name] - path.byte, _NONE) * shares.crowd
-        keys += [f"memory.core_{cap_name.lower()}_bytes_per_cycle", "memory.l2_read_gbps"]
-        if work.burst_bytes < self.soc.memory.short_burst_bytes:
-            cap *= self.short
-            keys.append("memory.short_burst_factor")
-        if work.align < GM_BLOCK_BYTES:
-            cap = max(cap, self.unaligned)
-            keys.append("memory.unaligned_bytes_per_cycle")
-        miss, back = memory.miss.get(work.gm, _NONE), memory.read_back.get(work.gm, _NONE)
-        share = nbytes * ((1 - miss) * max(cap, shares.l2_read) + miss * max(cap, shares.read) + back * shares.back)
-        latency = path.latency
-        if miss:
-            latency += miss * self.miss_latency
-            keys += ["memory.read_gbps", "memory.miss_latency_cycles"]
-        return round_ps(max(port, share)), round_ps(latency), tuple(keys)
-
-    def _path(self, name: str, mode: str, dtype: str) -> _Path:
+    def move(self, name: str, mode: str, dtype: str) -> _Law:
         key = (name, mode, dtype)
-        path = self.paths.get(key)
+        law = self._laws.get(key)
+        if law is None:
+            path = self.path(name, mode, dtype)
+            law = self._laws[key] = _law(path.fixed, path.burst, path.byte, _NONE, path.latency, path.key)
+        return law
+
+    def load3d(self, name: str, strided: bool, small: bool) -> _Law:
+        mode = "3d_c04" if small else "3d_strided" if strided else "3d"
+        return self.move(name, mode if f"{name}:{mode}" in self.soc.mte.paths else "3d", "")
+
+    def scalar(self) -> _Law:
+        law = self._laws.get(())
+        if law is None:
+            cycles = exact(self.soc.sync.issue_cycles) * self.ps
+            law = self._laws[()] = _law(_NONE, cycles, _NONE, _NONE, _NONE, "sync.issue_cycles")
+        return law
+
+    def path(self, name: str, mode: str, dtype: str) -> _Path:
+        key = (name, mode, dtype)
+        path = self._paths.get(key)
         if path is None:
             table = self.soc.mte.paths
             for choice in (f"{name}:{mode}:{dtype}", f"{name}:{mode}", f"{name}:{dtype}", name):
@@ -296,15 +265,79 @@ class _Pricer:
                     break
             else:
                 raise SocError(f"{self.soc.name} has no data path {name} (mte.paths.{name})")
-            p = table[choice]
-            path = self.paths[key] = _Path(
-                exact(p.fixed_cycles) * self.ps,
-                exact(p.burst_cycles) * self.ps,
-                self.ps / exact(p.bytes_per_cycle),
-                exact(p.latency_cycles) * self.ps,
+            p, ps = table[choice], self.ps
+            path = self._paths[key] = _Path(
+                exact(p.fixed_cycles) * ps,
+                exact(p.burst_cycles) * ps,
+                ps / exact(p.bytes_per_cycle),
+                exact(p.latency_cycles) * ps,
                 f"mte.paths.{choice}",
             )
         return path
+
+
+class _Transfers:
+    """The laws of transfers to and from GM, as one core of a launch sees the memory system."""
+
+    def __init__(self, pricer: _Pricer, memory: MemoryShares) -> None:
+        self.pricer, self.memory = pricer, memory
+        self._laws: dict[tuple[object, ...], _Law] = {}
+        m, total = pricer.soc.memory, core_count(pricer.soc, pricer.kind)
+        self.active = min(max(memory.active_cores, 1), total)
+        self.crowd = Fraction(1) if total == 1 else Fraction(self.active - 1, total - 1)
+        self.back = self._shared(max(m.write_gbps, m.read_gbps) if memory.write_only else m.read_gbps)
+
+    def law(self, work: MoveWork) -> _Law:
+        short = work.burst_bytes < self.pricer.soc.memory.short_burst_bytes
+        odd = work.align < GM_BLOCK_BYTES
+        key = (work.path, work.mode, work.dtype, work.gm, short, odd)
+        law = self._laws.get(key)
+        if law is None:
+            path = self.pricer.path(work.path, work.mode, work.dtype)
+            written = work.path.endswith("_GM")
+            law = self._write(path, work.gm, odd) if written else self._read(path, work, short, odd)
+            self._laws[key] = law
+        return law
+
+    def _shared(self, gbps: float) -> Fraction:
+        """ps per byte of one core when all active ones share a rate; 1 GB/s is 1/1000 byte per ps."""
+        return self.active * 1000 / exact(gbps)
+
+    def _unaligned(self) -> Fraction:
+        return self.pricer.ps / exact(self.pricer.soc.memory.unaligned_bytes_per_cycle)
+
+    def _write(self, path: _Path, gm: int, odd: bool) -> _Law:
+        m, back = self.pricer.soc.memory, self.memory.write_back.get(gm, _NONE)
+        keys = [path.key, "memory.l2_write_gbps"]
+        absorbed = max(path.byte, self._shared(m.l2_write_gbps))
+        if odd:
+            absorbed = max(absorbed, self._unaligned())
+            keys.append("memory.unaligned_bytes_per_cycle")
+        if back:
+            keys.append("memory.write_gbps" if self.memory.write_only else "memory.read_gbps")
+        share = max(1 - back, _NONE) * absorbed + back * max(path.byte, self.back)
+        return _law(path.fixed, path.burst, path.byte, share, path.latency, *keys)
+
+    def _read(self, path: _Path, work: MoveWork, short: bool, odd: bool) -> _Law:
+        m, ps = self.pricer.soc.memory, self.pricer.ps
+        name = "ub" if work.path.endswith("_UB") else "l1"
+        crowded = ps / exact(m.core_ub_bytes_per_cycle if name == "ub" else m.core_l1_bytes_per_cycle)
+        cap = path.byte + max(crowded - path.byte, _NONE) * self.crowd
+        keys = [path.key, f"memory.core_{name}_bytes_per_cycle", "memory.l2_read_gbps"]
+        if short:
+            cap /= exact(m.short_burst_factor)
+            keys.append("memory.short_burst_factor")
+        if odd:
+            cap = max(cap, self._unaligned())
+            keys.append("memory.unaligned_bytes_per_cycle")
+        miss, back = self.memory.miss.get(work.gm, _NONE), self.memory.read_back.get(work.gm, _NONE)
+        latency = path.latency
+        if miss:
+            latency += miss * exact(m.miss_latency_cycles) * ps
+            keys.append("memory.read_gbps")
+        hit, missed = max(cap, self._shared(m.l2_read_gbps)), max(cap, self._shared(m.read_gbps))
+        share = (1 - miss) * hit + miss * missed + back * self.back
+        return _law(path.fixed, path.burst, path.byte, share, latency, *keys)
 
 
 @lru_cache(maxsize=64)
