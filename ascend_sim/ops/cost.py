@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from ascend_sim.engine.memory import CHUNK_BYTES
 from ascend_sim.engine.result import KernelTiming
 from ascend_sim.engine.simulate import head_ps, simulate_kernel
 from ascend_sim.engine.timing import core_count, cycle_ps, exact, round_ps
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ascend_sim.soc import Soc
 
 _TRACE_CACHE = 4096  # plans kept
-_ALIGN = 512  # bytes; device allocations and workspaces start on such boundaries
+_ALIGN = 512  # bytes; workspaces start on such boundaries
 _DEFAULT_BASE = 1 << 30  # where tensors lie when the caller names no addresses
 _WORKSPACE_BASE = 1 << 46  # one scratch area, used by every operator in turn
 
@@ -156,7 +157,7 @@ def _addresses(call: OpCall, given: Sequence[int] | None) -> list[int]:
     out, at = [], _DEFAULT_BASE
     for spec in specs:
         out.append(at)
-        at += -(-(0 if spec is None else spec.nbytes) // _ALIGN) * _ALIGN
+        at += -(-(0 if spec is None else spec.nbytes) // CHUNK_BYTES) * CHUNK_BYTES  # no two share a cache chunk
     return out
 
 
