@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import floor
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,8 @@ class Mapping:
     """How output positions fall on input positions.
 
     ``mode`` is nearest, linear or cubic; ``coordinates`` and ``rounding`` have the ONNX names
-    (coordinate_transformation_mode, nearest_mode); ``cubic_a`` is the cubic coefficient.
+    (coordinate_transformation_mode, nearest_mode); ``cubic_a`` is the cubic coefficient; ``antialias`` widens the
+    kernel when shrinking.
     """
 
     mode: str
@@ -31,6 +32,7 @@ class Mapping:
     cubic_a: float = -0.75
     exclude_outside: bool = False
     extrapolation: float = 0.0
+    antialias: bool = False
 
 
 _ROUND: dict[str, Callable[[Array], Array]] = {
@@ -68,7 +70,7 @@ def positions(how: Mapping, size: int, out: int, scale: float, roi: tuple[float,
     raise ShapeError(f"attribute coordinate_transformation_mode is {kind!r}, which is unknown")
 
 
-def _cubic(t: Array, a: float) -> list[Array]:
+def cubic_weights(t: Array, a: float) -> list[Array]:
     """Keys' cubic convolution weights of the taps at -1, 0, 1, 2 for a fraction ``t``."""
 
     def near(d: Array) -> Array:
@@ -82,6 +84,29 @@ def _cubic(t: Array, a: float) -> list[Array]:
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
+def _stretched(x: Array, axis: int, where: Array, scale: float, how: Mapping) -> Array:
+    """Shrink one axis with a kernel stretched by 1 / scale (antialiasing), as one matrix product.
+
+    Weights add up to 1; those of taps outside the image go to its edge, or are left out (``exclude_outside``)."""
+    size = x.shape[axis]
+    reach = ceil({"linear": 1.0, "cubic": 2.0}[how.mode] / scale)
+    taps = np.arange(-reach, size + reach)
+    d = np.abs(taps[None, :] - where[:, None].astype(np.float64)) * scale
+    if how.mode == "linear":
+        weights = np.maximum(1 - d, 0)
+    else:
+        near, far = cubic_weights(d, how.cubic_a)[1], cubic_weights(d - 1, how.cubic_a)[0]
+        weights = np.where(d <= 1, near, np.where(d < 2, far, 0))
+    if how.exclude_outside:
+        weights *= (taps >= 0) & (taps < size)
+    weights /= weights.sum(axis=1, keepdims=True)
+    table = np.zeros((len(where), size))
+    for column, tap in enumerate(np.clip(taps, 0, size - 1).tolist()):
+        table[:, tap] += weights[:, column]
+    moved = np.tensordot(x, table.astype(x.dtype), axes=([axis], [1]))
+    return np.ascontiguousarray(np.moveaxis(moved, -1, axis))
+
+
 def resize_axis(x: Array, axis: int, out: int, scale: float, how: Mapping, *, roi: tuple[float, float]) -> Array:
     """Resize one axis (x is float32/float64 unless ``mode`` is nearest)."""
     size = x.shape[axis]
@@ -89,6 +114,8 @@ def resize_axis(x: Array, axis: int, out: int, scale: float, how: Mapping, *, ro
     if how.mode == "nearest":
         index = np.clip(_ROUND[how.rounding](where), 0, size - 1).astype(np.int64)
         return np.take(x, index, axis=axis)
+    if how.antialias and scale < 1:
+        return _stretched(x, axis, where, scale, how)
     if how.coordinates != "tf_crop_and_resize" and how.mode == "linear":
         where = np.clip(where, 0, size - 1)
     base = np.floor(where).astype(np.int64)
@@ -96,7 +123,7 @@ def resize_axis(x: Array, axis: int, out: int, scale: float, how: Mapping, *, ro
     if how.mode == "linear":
         taps, weights = [base, base + 1], [1 - t, t]
     elif how.mode == "cubic":
-        taps, weights = [base + d for d in (-1, 0, 1, 2)], _cubic(t, how.cubic_a)
+        taps, weights = [base + d for d in (-1, 0, 1, 2)], cubic_weights(t, how.cubic_a)
     else:
         raise ShapeError(f"attribute mode is {how.mode!r}; expected nearest, linear or cubic")
     if how.exclude_outside:
@@ -243,6 +270,7 @@ def _resize(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
         float(call.attr("cubic_coeff_a", -0.75)),
         bool(call.attr("exclude_outside", 0)),
         float(call.attr("extrapolation_value", 0.0)),
+        bool(call.attr("antialias", 0)),
     )
     crop = how.coordinates == "tf_crop_and_resize"
     return [narrow(resize(x, out, scales, how, roi if crop else ()), call.outputs[0].dtype)]
