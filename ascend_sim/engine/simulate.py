@@ -79,8 +79,8 @@ def simulate_kernel(
     """Time of ``trace`` on an idle device.
 
     ``l2`` is the device's cache (changed by the launch) and ``addresses`` the device address of each kernel argument;
-    with ``l2=None`` all transfers hit and the code is cached. ``timeline=True`` adds the slices of the first wave (slow
-    for big kernels). ``vector_cores`` lets an AIV or AICORE kernel also use stand-alone vector cores (310P).
+    with ``l2=None`` all transfers hit and the code is cached. ``timeline=True`` adds the slices of block 0 (slow for
+    big kernels). ``vector_cores`` lets an AIV or AICORE kernel also use stand-alone vector cores (310P).
 
     Raises DeadlockError or TraceError for traces that cannot run, SocError for works the chip has no figure for.
     """
@@ -187,7 +187,10 @@ class _Wave:
         blocks = self.trace.blocks
         distinct = list(dict.fromkeys(indices))
         if not any(_syncs_across_blocks(blocks[i]) for i in distinct):
-            return {i: replay_cores(self._cores(blocks[i], 0), self.sync, timeline=self.timeline) for i in distinct}
+            return {
+                i: replay_cores(self._cores(blocks[i], 0), self.sync, timeline=self.timeline and i == distinct[0])
+                for i in distinct
+            }
         cores = [core for n, i in enumerate(distinct) for core in self._cores(blocks[i], n)]
         together = replay_cores(cores, self.sync, timeline=self.timeline)
         result, at = {}, 0
