@@ -30,6 +30,67 @@ class Flag:
     help: str
 
 
+# Accepted for compatibility; they change nothing here. Default -> names.
+_IGNORED: dict[str, tuple[str, ...]] = {
+    "": (
+        "op_select_implmode",
+        "optypelist_for_implmode",
+        "op_precision_mode",
+        "modify_mixlist",
+        "keep_dtype",
+        "aicore_num",
+        "host_env_os",
+        "host_env_cpu",
+        "cluster_config",
+        "enable_scope_fusion_passes",
+        "auto_tune_mode",
+        "op_compiler_cache_dir",
+        "debug_dir",
+        "compress_weight_conf",
+        "is_output_adjust_hw_layout",
+        "is_input_adjust_hw_layout",
+        "ddk_version",
+        "op_name_map",
+        "fusion_debug",
+        "compression_optimize_conf",
+        "mdl_bank_path",
+        "op_bank_path",
+        "customize_dtypes",
+        "model_relation_config",
+    ),
+    "0": (
+        "enable_small_channel",
+        "disable_reuse_memory",
+        "virtual_type",
+        "deterministic",
+        "external_weight",
+        "sparsity",
+        "status_check",
+        "op_debug_level",
+        "display_model_info",
+        "atomic_clean_policy",
+        "ac_parallel_enable",
+        "tiling_schedule_optimize",
+        "quant_dumpable",
+        "distributed_cluster_build",
+    ),
+    "l2_optimize": ("buffer_optimize",),
+    "AiCore": ("core_type",),
+    "1": (
+        "jit_compile",
+        "is_weight_clip",
+    ),
+    "O3": ("oo_level",),
+    "true": ("enable_attr_compression",),
+    "check_result.json": ("check_report",),
+    "disable": ("op_compiler_cache_mode",),
+    "false": (
+        "enable_compress_weight",
+        "save_original_model",
+        "enable_single_stream",
+    ),
+    "shape_precise": ("shape_generalized_build_mode",),
+}
 FLAGS: tuple[Flag, ...] = (
     Flag("mode", "0", "used", "0: model to .om; 1: .om to json; 6: information about an .om"),
     Flag("model", "", "used", "path of the ONNX model"),
@@ -56,25 +117,10 @@ FLAGS: tuple[Flag, ...] = (
     Flag("singleop", "", "refused", "single-operator description"),
     *(
         Flag(name, default, "ignored", "accepted for compatibility")
-        for name, default in (
-            ("op_select_implmode", ""), ("optypelist_for_implmode", ""), ("op_precision_mode", ""),
-            ("modify_mixlist", ""), ("keep_dtype", ""), ("enable_small_channel", "0"),
-            ("buffer_optimize", "l2_optimize"), ("disable_reuse_memory", "0"), ("core_type", "AiCore"),
-            ("aicore_num", ""), ("virtual_type", "0"), ("jit_compile", "1"), ("oo_level", "O3"), ("deterministic", "0"),
-            ("external_weight", "0"), ("sparsity", "0"), ("status_check", "0"), ("op_debug_level", "0"),
-            ("is_weight_clip", "1"), ("enable_attr_compression", "true"), ("check_report", "check_result.json"),
-            ("display_model_info", "0"), ("host_env_os", ""), ("host_env_cpu", ""), ("cluster_config", ""),
-            ("enable_scope_fusion_passes", ""), ("auto_tune_mode", ""), ("op_compiler_cache_dir", ""),
-            ("op_compiler_cache_mode", "disable"), ("debug_dir", ""), ("compress_weight_conf", ""),
-            ("enable_compress_weight", "false"), ("is_output_adjust_hw_layout", ""), ("is_input_adjust_hw_layout", ""),
-            ("save_original_model", "false"), ("ddk_version", ""), ("op_name_map", ""), ("fusion_debug", ""),
-            ("compression_optimize_conf", ""), ("mdl_bank_path", ""), ("op_bank_path", ""),
-            ("shape_generalized_build_mode", "shape_precise"), ("atomic_clean_policy", "0"), ("customize_dtypes", ""), ("ac_parallel_enable", "0"),
-            ("tiling_schedule_optimize", "0"), ("quant_dumpable", "0"), ("enable_single_stream", "false"),
-            ("model_relation_config", ""), ("distributed_cluster_build", "0"),
-        )
+        for default, names in _IGNORED.items()
+        for name in names
     ),
-)  # fmt: skip
+)
 BY_NAME = {flag.name: flag for flag in FLAGS}
 FRAMEWORKS = {"0": "Caffe", "1": "MindSpore", "3": "TensorFlow", "5": "ONNX"}
 LOGS = ("null", "debug", "info", "warning", "error")

@@ -86,5 +86,6 @@ def from_storage(data: bytes | memoryview, spec: TensorSpec, kind: int = 1) -> A
         return np.concatenate([layout.fractal_z_to_oihw(part, (n // kind, c, kh, kw)) for part in parts])
     if spec.format == "FRACTAL_NZ":
         m, k = logical[-2:]
-        return layout.nz_to_nd(stored.reshape(*logical[:-2], *stored.shape[-4:-2], -1, stored.shape[-1]), m, k)
+        *lead, k1, m1, m0, k0 = stored.shape
+        return layout.nz_to_nd(stored.reshape(*lead, k1, m1 * m0, k0), m, k)
     return stored

@@ -138,7 +138,7 @@ def test_json_and_info(model: Path, tmp_path: Path) -> None:
     om, target = model.parent / "m.om", tmp_path / "m.json"
     assert atc("--mode=1", f"--om={om}", f"--json={target}")[0] == 0
     graph: Any = json.loads(target.read_text())["graph"][0]
-    assert [op["type"] for op in graph["op"] if op["type"] not in ("Cast", "Const")] == [
+    assert [op["type"] for op in graph["op"] if op["type"] not in ("Cast", "Const", "TransData")] == [
         "Data",
         "MatMulV2",
         "NetOutput",

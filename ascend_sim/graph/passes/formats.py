@@ -1,4 +1,5 @@
-"""Storage formats: convolution networks run in NC1HWC0 with weights in FRACTAL_Z; TransData stands at the borders.
+"""Storage formats: convolution networks run in NC1HWC0 with weights in FRACTAL_Z; matrix products of chips whose DMA
+cannot turn rows into fractals (310, 310P, 910) run in FRACTAL_NZ; TransData stands at the borders.
 
 Every tensor has one version in the layout its maker writes; another version is made, once, where a reader needs it, so
 inverse pairs of TransData never arise.
@@ -11,16 +12,19 @@ import numpy as np
 from ascend_sim.graph.edit import Editor
 from ascend_sim.graph.ir import Graph, Node
 from ascend_sim.graph.options import PassOptions
-from ascend_sim.graph.passes._affine import CONVOLUTIONS
+from ascend_sim.graph.passes._affine import CONVOLUTIONS, MATMULS
+from ascend_sim.isa.legality import rules_for
 from ascend_sim.ops.schema import ITEM_BITS, TensorSpec
+from ascend_sim.soc import Soc
 
 POOLS = ("MaxPoolV3", "AvgPoolV2", "GlobalAveragePool")
-FOLLOWERS = (
+ELEMENTWISE = (
     "Relu", "Relu6", "LeakyRelu", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Swish", "Gelu", "GeluV2", "Abs",
     "Neg", "Exp", "Log", "Sqrt", "Rsqrt", "Reciprocal", "Square", "ClipByValue", "Adds", "Muls", "Elu", "Softplus",
-    "Mish", "Erf", "Add", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "FusedElementwise", "BNInfer", "PRelu",
-    "ResizeNearestNeighborV2", "ResizeBilinearV2", "ConcatD",
+    "Mish", "Erf", "Add", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "FusedElementwise",
 )  # fmt: skip
+FOLLOWERS = (*ELEMENTWISE, "BNInfer", "PRelu", "ResizeNearestNeighborV2", "ResizeBilinearV2", "ConcatD")
+BLOCKED, NZ, PLAIN = "NC1HWC0", "FRACTAL_NZ", "ND"
 N0 = 16
 
 
@@ -29,16 +33,18 @@ def c0_of(dtype: str) -> int:
     return max(256 // ITEM_BITS[dtype], 16)
 
 
-def blocked(spec: TensorSpec) -> TensorSpec:
-    """NC1HWC0 storage of an NCHW tensor."""
-    n, c, h, w = spec.logical_shape
+def stored(spec: TensorSpec, fmt: str) -> TensorSpec:
+    """Storage of a logical tensor in ``fmt``."""
+    shape = spec.logical_shape
     c0 = c0_of(spec.dtype)
-    return TensorSpec((n, -(-c // c0), h, w, c0), spec.dtype, "NC1HWC0", (n, c, h, w), "NCHW", spec.const)
-
-
-def plain(spec: TensorSpec) -> TensorSpec:
-    fmt = "NCHW" if len(spec.logical_shape) == 4 else "ND"
-    return TensorSpec(spec.logical_shape, spec.dtype, fmt, const=spec.const)
+    if fmt == BLOCKED:
+        n, c, h, w = shape
+        return TensorSpec((n, -(-c // c0), h, w, c0), spec.dtype, BLOCKED, shape, "NCHW", spec.const)
+    if fmt == NZ:
+        *lead, m, k = shape
+        storage = (*lead, -(-k // c0), -(-m // N0), N0, c0)
+        return TensorSpec(storage, spec.dtype, NZ, shape, "ND", spec.const)
+    return TensorSpec(shape, spec.dtype, "NCHW" if len(shape) == 4 else "ND", const=spec.const)
 
 
 def fractal_z(spec: TensorSpec, groups: int, dtype: str) -> TensorSpec:
@@ -61,118 +67,149 @@ class _Assigner:
     def __init__(self, editor: Editor) -> None:
         self.editor = editor
         self.graph = editor.graph
-        self.other: dict[str, str] = {}
+        self.versions: dict[tuple[str, str], str] = {}
 
-    def is_blocked(self, name: str) -> bool:
-        return self.graph.specs[name].format == "NC1HWC0"
+    def format_of(self, name: str) -> str:
+        fmt = self.graph.specs[name].format
+        return fmt if fmt in (BLOCKED, NZ) else PLAIN
 
-    def _convert(self, name: str, target: TensorSpec, before: Node | None) -> str:
-        if name in self.other:
-            return self.other[name]
+    def to(self, name: str, fmt: str, before: Node | None) -> str:
+        """The version of ``name`` stored in ``fmt``; made in front of ``before`` if it does not exist yet."""
+        own = self.format_of(name)
+        if own == fmt:
+            return name
+        if PLAIN not in (own, fmt):
+            name = self.to(name, PLAIN, before)
+        key = (name, fmt)
+        if key not in self.versions:
+            self.versions[key] = self._make(name, fmt, before)
+        return self.versions[key]
+
+    def _make(self, name: str, fmt: str, before: Node | None) -> str:
         source = self.graph.specs[name]
-        src, dst = ("NC1HWC0", "NCHW") if source.format == "NC1HWC0" else ("NCHW", "NC1HWC0")
-        new = self.editor.new_name(f"{name}/{dst}")
-        _, c, h, w = source.logical_shape
-        base = f"trans_TransData_{name}"
-        if h == w == 1 and c % c0_of(source.dtype) == 0:  # the same bytes in the same order
+        target = stored(source, fmt)
+        value = self.graph.constants.get(name)
+        if value is not None:
+            new = self.editor.new_name(f"{name}/{fmt}")
+            self.graph.constants[new] = value
+            self.graph.specs[new] = target
+            return new
+        new = self.editor.new_name(f"{name}/{target.format}")
+        base = self.editor.new_node_name(f"trans_TransData_{name}")
+        if self._same_bytes(source, target):
             shape = self.editor.add_constant(f"{new}/shape", np.asarray(target.logical_shape, np.int64))
-            node = Node(self.editor.new_node_name(base), "Reshape", [name, shape], [new])
+            node = Node(base, "Reshape", [name, shape], [new])
         else:
-            attrs = {"src_format": src, "dst_format": dst, "groups": 1}
-            node = Node(self.editor.new_node_name(base), "TransData", [name], [new], attrs)
+            attrs = {"src_format": source.format, "dst_format": target.format, "groups": 1}
+            node = Node(base, "TransData", [name], [new], attrs)
         self.editor.add(node, [target], before=before)
-        self.other[name] = new
         return new
 
-    def to_blocked(self, name: str, before: Node) -> str:
-        spec = self.graph.specs[name]
-        if self.is_blocked(name):
-            return name
-        if name in self.graph.constants:
-            key = f"{name}/NC1HWC0"
-            if key not in self.graph.constants:
-                self.graph.constants[key] = self.graph.constants[name].reshape(spec.logical_shape)
-                self.graph.specs[key] = blocked(spec)
-            return key
-        return self._convert(name, blocked(spec), before)
-
-    def to_plain(self, name: str, before: Node | None) -> str:
-        return self._convert(name, plain(self.graph.specs[name]), before) if self.is_blocked(name) else name
+    @staticmethod
+    def _same_bytes(source: TensorSpec, target: TensorSpec) -> bool:
+        """One pixel per image and whole channel blocks: NC1HWC0 is NCHW."""
+        if BLOCKED not in (source.format, target.format):
+            return False
+        _, c, h, w = source.logical_shape
+        return h == w == 1 and c % c0_of(source.dtype) == 0
 
 
-def _follows(graph: Graph, node: Node) -> bool:
-    """Whether an elementwise-like operator can run in NC1HWC0: 4-D, one operand already there, and no operand
-    that broadcasts along part of a channel block."""
+def _blocked_follows(graph: Graph, node: Node) -> bool:
+    """Whether an operator can run in NC1HWC0: 4-D, and no operand that broadcasts along part of a channel block."""
     out = graph.specs[node.outputs[0]].logical_shape
     if len(out) != 4 or len(node.outputs) != 1:
-        return False
-    names = node.inputs[:1] if node.type.startswith("Resize") or node.type == "BNInfer" else node.inputs
-    if not any(n and graph.specs[n].format == "NC1HWC0" for n in names):
         return False
     if node.type == "ConcatD":
         aligned = all(graph.specs[n].logical_shape[1] % c0_of(graph.specs[n].dtype) == 0 for n in node.inputs[:-1])
         return int(node.attrs["concat_dim"]) == 1 and aligned
+    names = node.inputs[:1] if node.type.startswith("Resize") or node.type == "BNInfer" else node.inputs
     for name in names:
         spec = graph.specs[name]
-        shape = spec.logical_shape
-        if spec.size == 1 and name in graph.constants:
+        if (spec.size == 1 and name in graph.constants) or (node.type == "PRelu" and name != node.inputs[0]):
             continue
-        if len(shape) != 4:
-            if node.type == "PRelu":
-                continue
-            return False
-        if shape[1] != out[1]:
+        if len(spec.logical_shape) != 4 or spec.logical_shape[1] != out[1]:
             return False
     return True
 
 
-def _assign(assigner: _Assigner, node: Node, graph: Graph) -> None:
-    inputs = list(node.inputs)
-    if node.type in CONVOLUTIONS:
-        extras = range(3, len(inputs))
-        for i in (0, *extras):
-            inputs[i] = assigner.to_blocked(inputs[i], node)
-        _store_filter(assigner, node, inputs)
-    else:
-        for i, name in enumerate(inputs):
-            spec = graph.specs[name] if name else None
-            small = spec is not None and (spec.size == 1 or len(spec.logical_shape) != 4) and name in graph.constants
-            if spec is not None and len(spec.logical_shape) == 4 and not small:
-                inputs[i] = assigner.to_blocked(name, node)
-    assigner.editor.set_inputs(node, inputs)
-    for name in node.outputs:
-        graph.specs[name] = blocked(graph.specs[name])
+def _nz_follows(graph: Graph, node: Node) -> bool:
+    """Elementwise operators on equal shapes (and scalars) run in FRACTAL_NZ."""
+    out = graph.specs[node.outputs[0]].logical_shape
+    return (
+        node.type in ELEMENTWISE
+        and len(out) >= 2
+        and all(graph.specs[n].logical_shape == out or graph.specs[n].size == 1 for n in node.inputs)
+    )
 
 
-def _store_filter(assigner: _Assigner, node: Node, inputs: list[str]) -> None:
+def _wanted(assigner: _Assigner, node: Node, soc: Soc) -> str:
+    """Format an operator runs in."""
     graph = assigner.graph
-    name = inputs[1]
+    spec = graph.specs[node.outputs[0]]
+    if node.type in CONVOLUTIONS or (node.type in POOLS and len(spec.logical_shape) == 4):
+        return BLOCKED
+    if node.type in MATMULS:
+        fractal = not rules_for(soc).exists("data_move_out2l1_nd2nz") and spec.dtype == "float16"
+        return NZ if fractal else PLAIN
+    if node.type in FOLLOWERS:
+        present = {assigner.format_of(n) for n in node.inputs if n}
+        if BLOCKED in present and _blocked_follows(graph, node):
+            return BLOCKED
+        if NZ in present and _nz_follows(graph, node):
+            return NZ
+    return PLAIN
+
+
+def _assign(assigner: _Assigner, node: Node, fmt: str) -> None:
+    graph = assigner.graph
+    inputs = list(node.inputs)
+    for i, name in enumerate(inputs):
+        if not name:
+            continue
+        spec = graph.specs[name]
+        if node.type in CONVOLUTIONS and i == 1:
+            inputs[i] = _filter(assigner, node, name)
+        elif _is_parameter(node, i, spec, name in graph.constants, fmt):
+            continue
+        else:
+            inputs[i] = assigner.to(name, fmt, node)
+    if inputs != node.inputs:
+        assigner.editor.set_inputs(node, inputs)
+    if fmt != PLAIN:
+        for name in node.outputs:
+            graph.specs[name] = stored(graph.specs[name], fmt)
+
+
+def _is_parameter(node: Node, index: int, spec: TensorSpec, constant: bool, fmt: str) -> bool:
+    """Inputs that keep their layout whatever the operator runs in: biases, scalars, sizes, per-channel vectors."""
+    if fmt == BLOCKED:
+        return len(spec.logical_shape) != 4 or (constant and spec.size == 1)
+    if fmt == NZ:
+        return (node.type in MATMULS and index == 2) or spec.size == 1
+    return False
+
+
+def _filter(assigner: _Assigner, node: Node, name: str) -> str:
+    """A constant filter in FRACTAL_Z; one that is computed at run time stays NCHW."""
+    graph = assigner.graph
     if name not in graph.constants:
-        return  # a filter computed at run time stays NCHW
+        return assigner.to(name, PLAIN, node)
     spec = graph.specs[name]
-    groups = int(node.attrs.get("groups", 1))
     key = f"{name}/FRACTAL_Z"
     if key not in graph.constants:
         graph.constants[key] = graph.constants[name]
         if node.type == "DepthwiseConv2D":
             graph.specs[key] = depthwise_z(spec, spec.dtype)
         else:
-            graph.specs[key] = fractal_z(spec, groups, spec.dtype)
-    inputs[1] = key
+            graph.specs[key] = fractal_z(spec, int(node.attrs.get("groups", 1)), spec.dtype)
+    return key
 
 
 def run(graph: Graph, options: PassOptions) -> bool:
     editor = Editor(graph)
     assigner = _Assigner(editor)
     for node in editor.nodes():
-        image = len(graph.specs[node.outputs[0]].logical_shape) == 4
-        wants = node.type in CONVOLUTIONS or (node.type in POOLS and image)
-        if wants or (node.type in FOLLOWERS and _follows(graph, node)):
-            _assign(assigner, node, graph)
-        else:
-            inputs = [assigner.to_plain(n, node) if n else n for n in node.inputs]
-            if inputs != node.inputs:
-                editor.set_inputs(node, inputs)
-    graph.outputs = [assigner.to_plain(name, None) for name in graph.outputs]
+        _assign(assigner, node, _wanted(assigner, node, options.soc))
+    graph.outputs = [assigner.to(name, PLAIN, None) for name in graph.outputs]
     editor.changed = True
     return editor.finish()

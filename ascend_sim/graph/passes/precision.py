@@ -26,10 +26,12 @@ FP16_MAX = 65504.0
 
 def _clipped(value: NDArray[Any]) -> NDArray[np.float16]:
     """fp16 with finite values kept finite (ATC's is_weight_clip)."""
-    wide = value.astype(np.float32)
-    finite = np.isfinite(wide)
-    wide[finite] = np.clip(wide[finite], -FP16_MAX, FP16_MAX)
-    return wide.astype(np.float16)
+    with np.errstate(over="ignore"):
+        half: NDArray[np.float16] = value.astype(np.float16)
+    if value.size and not (value.max() <= FP16_MAX and value.min() >= -FP16_MAX):
+        large = np.isinf(half) & np.isfinite(value)
+        half[large] = np.copysign(np.float16(FP16_MAX), half[large])
+    return half
 
 
 def _target(node: Node, mode: str, soc: Soc) -> str | None:
