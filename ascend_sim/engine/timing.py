@@ -152,7 +152,7 @@ def price(works: Sequence[Work], soc: Soc, kind: str, memory: MemoryShares) -> P
             time = law.at(1, work.nbytes)
         else:
             law = pricer.scalar()
-            time = law.at(work.count, 0)
+            time = law.at(work.times, 0)
         occupancy.append(time)
         latency.append(law.latency)
         figures.append(law.keys)

@@ -92,10 +92,10 @@ class Load3dWork(NamedTuple):
 
 
 class ScalarWork(NamedTuple):
-    """Work of the scalar unit itself: ``op`` names it, ``count`` how many such operations."""
+    """Work of the scalar unit itself: ``op`` names it, ``times`` how many such operations."""
 
     op: str
-    count: int = 1
+    times: int = 1
 
 
 Work = VectorWork | CubeWork | MoveWork | Load3dWork | ScalarWork
