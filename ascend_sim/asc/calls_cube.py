@@ -336,7 +336,7 @@ _MMAD = {
 @lru_cache(maxsize=1 << 14)
 def _check_mmad(
     rules: ChipRules, types: tuple[DataType, ...], mems: tuple[str, ...], spans: tuple[tuple[int, int], ...],
-    m: int, n: int, k: int, hf32: bool,
+    m: int, n: int, k: int, hf32: bool, a_depth: int,
 ) -> Work | None:  # fmt: skip
     call = "mmad"
     for name, mem, expected in zip(("dst", "fm", "filter", "bias"), mems, ("L0C", "L0A", "L0B", "BT"), strict=False):
@@ -355,7 +355,7 @@ def _check_mmad(
         return None
     k0 = types[1].block
     m1, n1, k1 = ceil_div(m, CUBE), ceil_div(n, CUBE), ceil_div(k, k0)
-    rules.require_span(call, "fm", "L0A", spans[1][0], m1 * k1 * FRACTAL, spans[1][1])
+    rules.require_span(call, "fm", "L0A", spans[1][0], m1 * ceil_div(a_depth, k0) * FRACTAL, spans[1][1])
     rules.require_span(call, "filter", "L0B", spans[2][0], n1 * k1 * FRACTAL, spans[2][1])
     rules.require_span(call, "dst", "L0C", spans[0][0], m1 * n1 * 256 * types[0].size, spans[0][1])
     if len(mems) > 3:
@@ -382,9 +382,10 @@ def mmad(dst: LocalTensor, fm: LocalTensor, filter: LocalTensor, *args: Any, bia
     if bias is None and not initialise and p.cmatrix_source:
         raise InstructionError("mmad", "cmatrix_source", True, "needs a bias tensor in the bias table")
     operands = (dst, fm, filter) if bias is None else (dst, fm, filter, bias)
+    a_depth = ceil_div(p.k, CUBE) * CUBE if p.k_direction_align else p.k
     work = _check_mmad(
         core.rules, tuple(t.dtype for t in operands), tuple(t.mem for t in operands),
-        tuple((t.addr, t.end) for t in operands), p.m, p.n, p.k, core.hf32,
+        tuple((t.addr, t.end) for t in operands), p.m, p.n, p.k, core.hf32, a_depth,
     )  # fmt: skip
     if work is None:
         return
@@ -392,7 +393,7 @@ def mmad(dst: LocalTensor, fm: LocalTensor, filter: LocalTensor, *args: Any, bia
     if core.memory is not None:
         cube.run_mmad(
             core.view(dst), core.view(fm), core.view(filter), p.m, p.n, p.k, bool(initialise),
-            None if bias is None else core.view(bias), core.hf32,
+            None if bias is None else core.view(bias), core.hf32, a_depth,
         )  # fmt: skip
 
 

@@ -254,6 +254,7 @@ class MmadParams(NamedTuple):
     unit_flag: int | None = None
     cmatrix_source: bool | None = None
     cmatrix_init_val: bool | None = None
+    k_direction_align: bool | None = None  # float32: K of A is padded to 16 (as transposed loads leave it), not to 8
 
 
 class FixpipeParamsV220(NamedTuple):

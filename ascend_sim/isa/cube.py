@@ -72,13 +72,15 @@ def product(a: Array, b: Array) -> Array:
     "dst lies in L0C, A in L0A, B in L0B; A is Zz, B is Zn, C is Nz", "L0A and L0B start on 512 bytes, L0C on 64",
 )  # fmt: skip
 def run_mmad(
-    dst: View, a: View, b: View, m: int, n: int, k: int, initialise: bool, bias: View | None = None, hf32: bool = False
-) -> None:
+    dst: View, a: View, b: View, m: int, n: int, k: int, initialise: bool, bias: View | None = None, hf32: bool = False,
+    a_depth: int = 0,
+) -> None:  # fmt: skip
+    """``a_depth``: columns of A in L0A when more than ``k`` rounded up to whole fractals."""
     if not m or not n or not k:
         return
     # edges are computed on whole fractals, as the hardware does, but only k columns contribute
     rows, cols = ceil_div(m, CUBE) * CUBE, ceil_div(n, CUBE) * CUBE
-    left, right = read_a(a, rows, k), read_b(b, k, cols)
+    left, right = read_a(a, rows, max(a_depth, k))[:, :k], read_b(b, k, cols)
     if hf32 and a.dtype is float32:
         left, right = round_hf32(np.ascontiguousarray(left)), round_hf32(np.ascontiguousarray(right))
     target = c_view(dst, m, n)

@@ -75,6 +75,8 @@ class HardEvent(IntEnum):
     MTE1_FIX = 32
     FIX_MTE1 = 33
     FIX_FIX = 34
+    FIX_V = 35  # 310B, whose fixpipe writes the unified buffer; not in pyasc
+    V_FIX = 36
 
 
 PIPE_OF: dict[int, Pipe] = {
