@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from acl import _mdl_desc, _model, _names, errors, handles
 from acl._api import api
 from acl._common import current, on_stream, system, task_failure
-from acl._descs import DataBuffer
+from acl._descs import DTYPE_NUMBERS, DTYPES, DataBuffer
 from acl._init import state
 from acl._mdl_desc import Dataset, dataset_of, fill_desc
 from acl._model import SLACK, Model
-from ascend_sim.ops.schema import ITEM_BITS
 from ascend_sim.runtime.copies import BadAddress, Place, locate
 from ascend_sim.runtime.host import host_thread
 from ascend_sim.runtime.memory import OutOfMemory, rounded
@@ -366,7 +365,7 @@ def _bind(model: Model, dataset: Dataset, output: bool, synchronous: bool, batch
 
 
 def _nbytes(dims: Sequence[int], dtype: str) -> int:
-    return (prod(dims) * ITEM_BITS[dtype] + 7) // 8
+    return (prod(dims) * DTYPES[DTYPE_NUMBERS[dtype]][1] + 7) // 8
 
 
 def _provide(model: Model, buffer: DataBuffer, size: int) -> int:
