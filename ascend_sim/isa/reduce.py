@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.isa.buffers import View
-from ascend_sim.isa.dtypes import DataType
+from ascend_sim.isa.dtypes import DataType, float16, float_max
 from ascend_sim.isa.enums import ReduceOrder
 from ascend_sim.isa.instr import Pipe
 from ascend_sim.isa.lanes import Lanes, active, compute, finish, read_lanes, used_lanes
@@ -22,15 +22,21 @@ Array = NDArray[Any]
 V = Pipe.V
 
 
-def tree_sum(values: Array) -> Array:
-    """Sum over the last axis, neighbours first: ((x0 + x1) + (x2 + x3)) + ..."""
+def tree_sum(values: Array, limit: float | None = None) -> Array:
+    """Sum over the last axis, neighbours first: ((x0 + x1) + (x2 + x3)) + ... ``limit`` saturates each partial sum."""
     n = values.shape[-1]
     size = 1 << max(n - 1, 0).bit_length()
     if size != n:
         values = np.concatenate([values, np.zeros((*values.shape[:-1], size - n), values.dtype)], -1)
     while values.shape[-1] > 1:
         values = values[..., 0::2] + values[..., 1::2]
+        if limit is not None:
+            values = np.clip(values, -limit, limit)
     return values[..., 0]
+
+
+def _limit(dtype: DataType, saturate: bool) -> float | None:
+    return float_max(float16) if saturate and dtype is float16 else None
 
 
 def masked(src: View, lanes: Lanes, fill: Any) -> Array:
@@ -46,7 +52,7 @@ def masked(src: View, lanes: Lanes, fill: Any) -> Array:
 )  # fmt: skip
 def whole_sum(dst: View, src: View, lanes: Lanes, saturate: bool) -> None:
     with np.errstate(all="ignore"):
-        sums = finish(tree_sum(masked(src, lanes, 0)), dst.dtype, saturate)
+        sums = finish(tree_sum(masked(src, lanes, 0), _limit(dst.dtype, saturate)), dst.dtype, saturate)
     _scatter(dst, sums[:, None], lanes.rep[0])
 
 
@@ -107,7 +113,7 @@ def _whole_extreme(dst: View, src: View, lanes: Lanes, order: int, greatest: boo
 def block_sum(dst: View, src: View, lanes: Lanes, saturate: bool) -> None:
     with np.errstate(all="ignore"):
         blocks = masked(src, lanes, 0).reshape(lanes.repeats, -1, src.dtype.block)
-        _block_results(dst, lanes, finish(tree_sum(blocks), dst.dtype, saturate), src)
+        _block_results(dst, lanes, finish(tree_sum(blocks, _limit(dst.dtype, saturate)), dst.dtype, saturate), src)
 
 
 @instruction("vcgmax", "block_reduce_max", V, "greatest value of each 32-byte block", "dst repeat stride counts eight")
@@ -169,4 +175,4 @@ def _level(values: Array, dtype: DataType, width: int, saturate: bool) -> Array:
     groups = -(-len(values) // width)
     padded = np.zeros(groups * width, values.dtype)
     padded[: len(values)] = values
-    return finish(tree_sum(padded.reshape(groups, width)), dtype, saturate)
+    return finish(tree_sum(padded.reshape(groups, width), _limit(dtype, saturate)), dtype, saturate)
