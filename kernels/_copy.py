@@ -13,7 +13,10 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ascend_sim import asc
+from ascend_sim.ops.dtypes import numpy_dtype
 from ascend_sim.ops.registry import NoKernel
 from ascend_sim.ops.schema import TensorSpec
 
@@ -33,7 +36,8 @@ _SPLIT_BYTES = 4096  # a run is not cut into smaller pieces than this to occupy 
 @dataclass(frozen=True)
 class Box:
     """``axes`` are (size, source stride, destination stride) from outer to inner in elements; the last one may have
-    stride 1 in both. ``src``/``dst`` number the kernel arguments, ``at_src``/``at_dst`` the first elements."""
+    stride 1 in both. ``src``/``dst`` number the kernel arguments, ``at_src``/``at_dst`` the first elements. ``src`` -1
+    is a constant: the box is stored from a filled buffer."""
 
     src: int
     dst: int
@@ -107,6 +111,8 @@ class CopyPlan:
     buffers: int
     slot_bytes: int
     dtype: str
+    filled: int = 0  # elements of the constant buffer behind the slots
+    word: int = 0  # its content, as bits of ``dtype`` (one byte values are doubled to 16 bits)
 
     @cached_property
     def total(self) -> int:
@@ -139,6 +145,15 @@ def copy_kernel(*gm: asc.GlobalAddress, plan: CopyPlan) -> None:
     slots = [
         asc.LocalTensor(plan.dtype, asc.TPosition.VECCALC, s * plan.slot_bytes, elements) for s in range(plan.buffers)
     ]
+    constant = None
+    if plan.filled:
+        at = plan.buffers * plan.slot_bytes
+        constant = asc.LocalTensor(plan.dtype, asc.TPosition.VECCALC, at, plan.filled)
+        width = "uint16" if constant.dtype.size < 4 else "uint32"
+        wide = constant.reinterpret_cast(width)
+        asc.duplicate(wide, plan.word, count=plan.filled * constant.dtype.size // wide.dtype.size)
+        asc.set_flag(asc.HardEvent.V_MTE3, 0)
+        asc.wait_flag(asc.HardEvent.V_MTE3, 0)
     mover = Mover(plan.buffers)
     index = asc.get_block_idx()
     first, end = index * plan.units, index * plan.units + plan.count(index)
@@ -149,6 +164,9 @@ def copy_kernel(*gm: asc.GlobalAddress, plan: CopyPlan) -> None:
             number = low + t
             src, dst, rows, piece = part.where(number - base)
             io = part.io if piece + 1 < part.pieces else part.last_io
+            if part.src < 0 and constant is not None:
+                io.store(tensors[part.dst][dst:], constant, rows, part.rows[2])
+                continue
             slot = (number - first) % plan.buffers
             mover.load(slot)
             io.load(slots[slot], tensors[part.src][src:], rows, part.rows[1])
@@ -194,21 +212,28 @@ def copy_launch(
     inputs: Sequence[tuple[tuple[str, int], TensorSpec]],
     outputs: Sequence[tuple[tuple[str, int], TensorSpec]],
     soc: Soc,
+    fill: float | None = None,
 ) -> asc.Launch:
-    """Launch moving ``boxes``; kernel arguments are the inputs, then the outputs, each as (argument, spec)."""
+    """Launch moving ``boxes``; kernel arguments are the inputs, then the outputs, each as (argument, spec).
+    ``fill`` is the value of boxes with source -1."""
     item = item_bytes(outputs[0][1].dtype)
     scale = 2 if item == 8 else 1
     if scale == 2:
         boxes = [_halves(b) for b in boxes]
         item = 4
     kind, cores = vector_cores(soc)
-    slot = soc.buffers.ub_bytes // 2 // BLOCK * BLOCK
+    constants = any(b.src < 0 for b in boxes)
+    if constants and scale == 2:
+        raise NoKernel("constants of 64-bit types")
+    slot = soc.buffers.ub_bytes // (3 if constants else 2) // BLOCK * BLOCK
     parts = tuple(_part(b, item, slot, cores, soc) for b in boxes if all(a[0] for a in b.axes))
     if not parts:
         raise NoKernel("nothing to move")
     total = sum(p.tiles for p in parts)
     units, blocks = deal(total, cores)
-    plan = CopyPlan(parts, units, 2 if units > 1 else 1, slot, _BITS[item])
+    filled = slot // item if constants else 0
+    word = fill_word(fill or 0.0, outputs[0][1].dtype) if constants else 0
+    plan = CopyPlan(parts, units, 2 if units > 1 else 1, slot, _BITS[item], filled, word)
     described = [(f"x{i}", a, s, "in") for i, (a, s) in enumerate(inputs)]
     described += [(f"y{i}", a, s, "out") for i, (a, s) in enumerate(outputs)]
     return asc.Launch(
@@ -221,6 +246,13 @@ def copy_launch(
         soc=soc,
         signature=plan.signature,
     )
+
+
+def fill_word(value: float, dtype: str) -> int:
+    """Bits of a constant as an unsigned word of its width (bytes doubled to 16 bits)."""
+    item = item_bytes(dtype)
+    raw = np.asarray([value]).astype(numpy_dtype(dtype)).tobytes()
+    return int.from_bytes(raw * 2 if item == 1 else raw, "little")
 
 
 def _halves(box: Box) -> Box:
