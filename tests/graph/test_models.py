@@ -1,0 +1,70 @@
+"""Whole networks against onnxruntime in fp32: cosine and decisions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from graph_models import cosine
+from seeded_models import NAMES, seeded_input, seeded_model
+
+from ascend_sim.graph.compile import compile_model
+from ascend_sim.graph.executor import LoadedModel
+from ascend_sim.graph.options import CompileOptions
+
+CACHE = Path(__file__).parents[2] / ".cache" / "models"
+EVERYDAY = ("light_squeezenet", "light_resnet50")
+
+
+def _compare(data: bytes, soc: str, inputs: dict[str, np.ndarray], distinct: int = 100) -> LoadedModel:
+    shapes = {name: value.shape for name, value in inputs.items()}
+    model = LoadedModel.from_bytes(compile_model(data, soc, CompileOptions(input_shapes=shapes)))
+    got = model.run_values([inputs[d.name] for d in model.inputs])
+    session = onnxruntime.InferenceSession(data)
+    for value, expected in zip(got, session.run(None, inputs), strict=True):
+        assert value.shape == expected.shape
+        assert len(np.unique(expected)) > distinct  # a comparison could fail
+        assert cosine(value, expected) >= 0.999
+        flat, wanted = value.reshape(value.shape[0], -1), expected.reshape(value.shape[0], -1)
+        assert (flat.argmax(1) == wanted.argmax(1)).all()
+    return model
+
+
+@pytest.mark.parametrize("soc", ["Ascend310", "Ascend910B4"])
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_seeded_topologies(name: str, soc: str) -> None:
+    model = seeded_model(name)
+    batch = 2 if name == "light_squeezenet" else 1
+    key, value = seeded_input(model, batch)
+    _compare(model.SerializeToString(), soc, {key: value})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("soc", ["Ascend310P3", "Ascend910B4"])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in EVERYDAY])
+def test_other_topologies(name: str, soc: str) -> None:
+    model = seeded_model(name)
+    key, value = seeded_input(model, 2)
+    _compare(model.SerializeToString(), soc, {key: value})
+
+
+def test_residual_network_is_fused_to_its_kernels() -> None:
+    """53 convolutions with everything behind them, two pools, one product, softmax and the borders."""
+    model = seeded_model("light_resnet50", batch=1)
+    loaded = LoadedModel.from_bytes(compile_model(model.SerializeToString(), "Ascend310P3"))
+    types = [c.call.type for c in loaded.calls]
+    assert {t: types.count(t) for t in set(types)} == {
+        "Conv2D": 53, "MaxPoolV3": 1, "AvgPoolV2": 1, "MatMulV2": 1, "SoftmaxV2": 1, "Cast": 2, "TransData": 3,
+    }  # fmt: skip
+
+
+@pytest.mark.skipif(not (CACHE / "ch_PP-OCRv4_det_infer.onnx").exists(), reason="run the demo once to fetch the models")
+@pytest.mark.parametrize("soc", ["Ascend310", "Ascend910B4"])
+def test_text_detector_and_classifier(soc: str) -> None:
+    rng = np.random.default_rng(0)
+    image = rng.standard_normal((1, 3, 160, 160)).astype(np.float32)
+    _compare((CACHE / "ch_PP-OCRv4_det_infer.onnx").read_bytes(), soc, {"x": image})
+    strip = rng.standard_normal((2, 3, 48, 192)).astype(np.float32)
+    _compare((CACHE / "ch_ppocr_mobile_v2.0_cls_infer.onnx").read_bytes(), soc, {"x": strip}, distinct=2)
