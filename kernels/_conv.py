@@ -31,13 +31,14 @@ from ascend_sim.kernels._cube import (
 from ascend_sim.kernels._exit import BiasTable, CoupledExit, ExitPlan, FixpipeExit, Place
 from ascend_sim.kernels._matmul_tiling import BIAS_BYTES
 from ascend_sim.kernels._mix import MixExit, vector_side
+from ascend_sim.kernels._slots import Held, Slots, one_ahead
 
 
 @dataclass(frozen=True)
 class ConvPlan:
     """One launch. ``load3d_v2``: the chip has the window form of load3d; ``l0a``, ``l0b``, ``l0c`` bytes of a slot;
     ``roles``: what the kernel's arguments are (``x``, ``w``, ``bias``, ``extra``, ``y``, ``work``);
-    ``channels``: output channels."""
+    ``channels``: output channels; ``a_parts``, ``w_parts``: pieces in which a strip and a chunk come to L1."""
 
     problem: ConvProblem
     tiling: ConvTiling
@@ -50,6 +51,8 @@ class ConvPlan:
     l0c: int
     l0c_slots: int
     channels: int
+    a_parts: int = 1
+    w_parts: int = 1
 
     @property
     def c0(self) -> int:
@@ -73,11 +76,22 @@ class Tile(NamedTuple):
     index: int
 
 
+class Part(NamedTuple):
+    """A stretch of a tile along the reduction: input blocks [c, c + count)."""
+
+    tile: Tile
+    c: int
+    count: int
+    first: bool
+    last: bool
+
+
 class Shape(NamedTuple):
-    """How many fractals high, blocks wide and columns from the first a tile is (for work ahead of it)."""
+    """Height in fractals, width in blocks and first bias column of a tile (for work ahead of it)."""
 
     m1: int
-    n: tuple[int, int]
+    n1: int
+    column: int
 
 
 @lru_cache(maxsize=1024)
@@ -142,7 +156,7 @@ def _tiles(
 ) -> Iterator[Tile]:  # fmt: skip
     tiles = tiles_of(plan, strip, chunk)
     end = len(tiles) - 1
-    for i in runs([(m[1], n[1]) for m, n in tiles]):
+    for i in runs([(m[1], n[1], load_w and m[0] == 0) for m, n in tiles]):
         m, n = tiles[i]
         yield Tile(
             image, group, strip, chunk, m, n, load_a and i == 0, load_w and i == 0, last_a and i == end,
@@ -156,12 +170,17 @@ def shapes_of(plan: ConvPlan, core: Core) -> list[Shape]:
     p, t = plan.problem, plan.tiling
     strips = strips_of(p, t.strip_rows, core.rows)
     chunks = [(core.blocks[0] + a, n) for a, n in even(core.blocks[1], t.chunk_n1)]
-    per = {(s, c): [Shape(m[1], n) for m, n in tiles_of(plan, s, c)] for s in set(strips) for c in chunks}
+    first = 0 if p.groups > 1 else core.blocks[0]
+    per = {
+        (s, c): [Shape(m[1], n[1], (n[0] - first) * 16) for m, n in tiles_of(plan, s, c)]
+        for s in set(strips) for c in chunks
+    }  # fmt: skip
     if t.weights_outer:
         one = [x for c in chunks for _ in range(core.images[1]) for s in strips for x in per[s, c]]
     else:
         one = [x for _ in range(core.images[1]) for s in strips for c in chunks for x in per[s, c]]
-    return one * core.groups[1]
+    step = p.n1 * 16
+    return [x._replace(column=x.column + g * step) for g in range(core.groups[1]) for x in one]
 
 
 def place_of(plan: ConvPlan, core: Core, tile: Tile) -> Place:
@@ -224,8 +243,8 @@ class _CubeSide:
         self.a2 = asc.LocalTensor(dtype, P.A2, 0, 2 * plan.l0a // item)
         self.b2 = asc.LocalTensor(dtype, P.B2, 0, 2 * plan.l0b // item)
         self.slot_elements = (plan.l0a // item, plan.l0b // item)
-        self.a_ring = Ring(E.MTE1_MTE2, E.MTE2_MTE1, 0, t.a_slots)
-        self.w_ring = Ring(E.MTE1_MTE2, E.MTE2_MTE1, 2, t.w_slots)
+        self.a_ring = Slots(0, t.a_slots, 0, plan.a_parts)
+        self.w_ring = Slots(t.a_slots, t.w_slots, t.a_slots * plan.a_parts, plan.w_parts)
         self.l0 = Ring(E.M_MTE1, E.MTE1_M, 0, 2)
         bias = None
         first = core.groups[0] * plan.problem.n1 if plan.problem.groups > 1 else core.blocks[0]
@@ -237,8 +256,12 @@ class _CubeSide:
             at = t.a_slots * t.a_bytes + t.w_slots * t.w_bytes
             self.table = BiasTable(plan.exit, bias, self.columns, at, t.tile_n * 16, 2 * BIAS_BYTES)
         self.out = self._exit(arguments, bias)
-        self.a_at: Any = None
-        self.w_at: Any = None
+        self.opened = False
+        self.ahead: list[Shape] = []
+        self.whole_a, self.whole_w = t.a_c1 == self.p.c1, t.w_c1 == self.p.c1
+        self.a_held: Held | None = None
+        self.w_held: Held | None = None
+        self.acc: tuple[int, Any, bool] = (0, None, True)
 
     def _exit(self, arguments: dict[str, list[Any]], bias: Any) -> Any:
         plan = self.plan
@@ -252,109 +275,145 @@ class _CubeSide:
 
     def run(self) -> None:
         plan = self.plan
-        ahead = shapes_of(plan, self.core) if plan.exit.bias == "l0c" else []
-        rings = [self.a_ring, self.w_ring, self.l0] + ([self.table] if self.table else [])
-        for ring in rings:
+        self.ahead = shapes_of(plan, self.core) if plan.exit.bias == "l0c" else []
+        for ring in (self.a_ring, self.w_ring, self.l0):
             ring.open()
-        self.out.open([self._shape_place(s) for s in ahead[: plan.l0c_slots]])
-        whole_a, whole_w = self.t.a_c1 == self.p.c1, self.t.w_c1 == self.p.c1
-        for tile in walk(plan, self.core):
-            if whole_a and tile.load_a:
-                self._load_a(tile, 0, self.p.c1)
-            if whole_w and tile.load_w:
-                self._load_w(tile.group, tile.chunk, 0, self.p.c1)
-            place = place_of(plan, self.core, tile)
-            s, acc, zero = self.out.begin()
-            self._compute(tile, place, acc, zero, whole_a, whole_w)
-            if whole_a and tile.last_a:
-                self.a_ring.give(self.a_at)
-            if whole_w and tile.last_w:
-                self.w_ring.give(self.w_at)
-            after = tile.index + plan.l0c_slots
-            self.out.end(s, place, self._shape_place(ahead[after]) if after < len(ahead) else None)
-        for ring in rings:
+        one_ahead(self._units(), self._load, self._work, self._free)
+        for ring in (self.a_ring, self.w_ring, self.l0):
             ring.close()
+        if self.table:
+            self.table.close()
         self.out.close()
 
+    def _units(self) -> Iterator[Part]:
+        """Tiles, cut along the reduction where an operand streams."""
+        c1 = self.p.c1
+        step = c1 if self.whole_a and self.whole_w else min(self.t.a_c1, self.t.w_c1)
+        sizes = [min(step, c1 - at) for at in range(0, c1, step)]
+        for tile in walk(self.plan, self.core):
+            for i in runs(sizes):
+                yield Part(tile, i * step, sizes[i], i == 0, i + 1 == len(sizes))
+
+    def _free(self, part: Part) -> bool:
+        """Whether what a part loads has a buffer besides the one in use."""
+        a_comes = not self.whole_a or (part.first and part.tile.load_a)
+        w_comes = not self.whole_w or (part.first and part.tile.load_w)
+        return (self.t.a_slots > 1 or not a_comes) and (self.t.w_slots > 1 or not w_comes)
+
+    def _load(self, part: Part) -> tuple[Held, Held]:
+        tile = part.tile
+        if not self.whole_a:
+            self.a_held = self._load_a(tile, part.c, part.count)
+        elif part.first and tile.load_a:
+            self.a_held = self._load_a(tile, 0, self.p.c1)
+        if not self.whole_w:
+            self.w_held = self._load_w(tile.group, tile.n, part.c, part.count)
+        elif part.first and tile.load_w:
+            self.w_held = self._load_w(tile.group, tile.chunk, 0, self.p.c1)
+        assert self.a_held is not None and self.w_held is not None
+        return self.a_held, self.w_held
+
+    def _work(self, part: Part, held: tuple[Held, Held]) -> None:
+        tile = part.tile
+        place = place_of(self.plan, self.core, tile)
+        row: tuple[int, Any] | None = None
+        if part.first:
+            self.acc = self.out.begin()
+            row = self.table.begin(place) if self.table else None
+        s, acc, zero = self.acc
+        self._steps(part, held, acc, zero and part.first, row[1] if row else None)
+        if row and self.table:
+            self.table.end(row[0])
+        if not self.whole_a or (part.last and tile.last_a):
+            self.a_ring.give(held[0])
+        if not self.whole_w or (part.last and tile.last_w):
+            self.w_ring.give(held[1])
+        if part.last:
+            after = tile.index + self.plan.l0c_slots
+            following = self._shape_place(self.ahead[after]) if after < len(self.ahead) else None
+            self.out.end(s, place, following)
+
+    def _open_exit(self) -> None:
+        """Once: the bias comes behind what the first load to L0 waits for, before the rest of the weights."""
+        if self.opened:
+            return
+        self.opened = True
+        self.out.open([self._shape_place(s) for s in self.ahead[: self.plan.l0c_slots]])
+        if self.table:
+            self.table.open()
+
     def _shape_place(self, shape: Shape) -> Place:
-        column = (shape.n[0] - (0 if self.p.groups > 1 else self.core.blocks[0])) * 16
-        return Place(0, 0, shape.m1 * 16, shape.n[1], 0, 0, column)
+        return Place(0, 0, shape.m1 * 16, shape.n1, 0, 0, shape.column)
 
     # -- L1
 
-    def _load_a(self, tile: Tile, c: int, count: int) -> None:
+    def _load_a(self, tile: Tile, c: int, count: int) -> Held:
         """Input rows of the tile's strip, input blocks [c, c + count)."""
         p, s = self.p, tile.strip
-        slot = self.a_at = self.a_ring.take()
-        offset = (((tile.image * p.groups + tile.group) * p.c1 + c) * p.h + s.first) * p.w * self.plan.c0
-        copy_rows(self.a1[slot * self.a_slot :], self.x[offset:], count, s.count * p.w, p.h * p.w, s.count * p.w)
-        self.a_ring.hand(slot)
+        held = self.a_ring.take()
+        rows = s.count * p.w
+        for at, n in even(count, ceil_div(count, self.plan.a_parts)):
+            offset = (((tile.image * p.groups + tile.group) * p.c1 + c + at) * p.h + s.first) * p.w * self.plan.c0
+            to = self.a1[held.slot * self.a_slot + at * rows * self.plan.c0 :]
+            copy_rows(to, self.x[offset:], n, rows, p.h * p.w, rows)
+            self.a_ring.hand(held, (at * p.taps, 0))
+        return held
 
-    def _load_w(self, group: int, chunk: tuple[int, int], c: int, count: int) -> None:
+    def _load_w(self, group: int, chunk: tuple[int, int], c: int, count: int) -> Held:
         """Weights of a chunk, input blocks [c, c + count): one panel per tile width, (taps x count) rows each."""
         p = self.p
-        slot = self.w_at = self.w_ring.take()
+        held = self.w_ring.take()
+        at = held.slot * self.w_slot
         rows = count * p.taps
-        per = FRACTAL // p.item
-        blocks = FRACTAL // 32
-        at = slot * self.w_slot
-        for first, n in even(chunk[1], self.t.tile_n):
-            offset = ((group * p.k1 + c * p.taps) * p.n1 + chunk[0] + first) * per
-            copy_rows(self.b1[at + first * rows * per :], self.w[offset:], rows, n * blocks, p.n1 * blocks, n * blocks)
-        self.w_ring.hand(slot)
+        per, blocks = FRACTAL // p.item, FRACTAL // 32
+        panels = even(chunk[1], self.t.tile_n)
+        parts = max(self.plan.w_parts // len(panels), 1)
+        moves = [(i, k, n) for i in range(len(panels)) for k, n in even(rows, ceil_div(rows, parts))]
+        for start, size in even(len(moves), ceil_div(len(moves), self.plan.w_parts)):
+            for i, k, n in moves[start : start + size]:
+                first, width = panels[i]
+                offset = ((group * p.k1 + c * p.taps + k) * p.n1 + chunk[0] + first) * per
+                to = self.b1[at + (first * rows + k * width) * per :]
+                copy_rows(to, self.w[offset:], n, width * blocks, p.n1 * blocks, width * blocks)
+            self.w_ring.hand(held, moves[start][:2])
+            self._open_exit()
+        return held
 
     # -- L0
 
-    def _compute(self, tile: Tile, place: Place, acc: Any, zero: bool, whole_a: bool, whole_w: bool) -> None:
-        p, t = self.p, self.t
-        step = p.c1 if whole_a and whole_w else min(t.a_c1, t.w_c1)
-        table = self.table.begin(place) if self.table else None
-        for c in runs([min(step, p.c1 - at) for at in range(0, p.c1, step)]):
-            at, count = c * step, min(step, p.c1 - c * step)
-            if not whole_a:
-                self._load_a(tile, at, count)
-            if not whole_w:
-                self._load_w(tile.group, tile.n, at, count)
-            a_from = at if whole_a else 0
-            self._steps(tile, acc, zero and c == 0, table[1] if table and c == 0 else None, a_from,
-                        at if whole_w else 0, count, p.c1 if whole_w else count)  # fmt: skip
-            if table and c == 0 and self.table:
-                self.table.end(table[0])
-            if not whole_a:
-                self.a_ring.give(self.a_at)
-            if not whole_w:
-                self.w_ring.give(self.w_at)
-
-    def _steps(
-        self, tile: Tile, acc: Any, first: bool, bias: Any, a_from: int, w_from: int, count: int, w_rows: int
-    ) -> None:
-        """Cube steps over ``count`` input blocks: block ``a_from`` of the strip in L1 against ``w_from`` of the
-        weights, whose panels are ``w_rows`` blocks high."""
-        p, t = self.p, self.t
-        pieces = even(count * p.taps, t.step_k)
-        source_a = self.a1[self.a_at * self.a_slot :]
+    def _steps(self, part: Part, held: tuple[Held, Held], acc: Any, first: bool, bias: Any) -> None:
+        """Cube steps over a part's input blocks. What is whole in L1 is read from block ``part.c`` on."""
+        p, t, tile = self.p, self.t, part.tile
+        pieces = even(part.count * p.taps, t.step_k)
+        a_from, w_from = (part.c * p.taps if whole else 0 for whole in (self.whole_a, self.whole_w))
+        source_a = self.a1[held[0].slot * self.a_slot :]
         per = FRACTAL // p.item
-        chunk_at = tile.chunk[0] if t.w_c1 == p.c1 else tile.n[0]
-        panel = self.w_at * self.w_slot + (tile.n[0] - chunk_at) * w_rows * p.taps * per
-        source_b = self.b1[panel:]
+        panel_at = tile.n[0] - tile.chunk[0] if self.whole_w else 0
+        panel_rows = p.k1 if self.whole_w else part.count * p.taps
+        source_b = self.b1[held[1].slot * self.w_slot + panel_at * panel_rows * per :]
         m, n = tile.m[1] * 16, tile.n[1] * 16
+        channels = (p.c1 if self.whole_a else part.count) * self.plan.c0
+        a_waits = self.a_ring.split(held[0], [(a_from + k + size, 0) for k, size in pieces])
+        w_waits = self.w_ring.split(held[1], [(panel_at // t.tile_n, w_from + k + size) for k, size in pieces])
 
         def load(i: int, a: Any, b: Any) -> tuple[int, int, int]:
             k, size = pieces[i]
-            self._load3d(a, source_a, tile, a_from * p.taps + k, size)
-            load_fractals(b, source_b[(w_from * p.taps + k) * tile.n[1] * per :], 1, size * tile.n[1], 0, 1)
+            self.a_ring.wait(held[0], a_waits[i])
+            self.w_ring.wait(held[1], w_waits[i])
+            self._load3d(a, source_a, tile, a_from + k, size, channels)
+            load_fractals(b, source_b[(w_from + k) * tile.n[1] * per :], 1, size * tile.n[1], 0, 1)
             return m, n, size * self.plan.c0
 
-        keys = [size for _, size in pieces]
+        keys = [(size, a_waits[i], w_waits[i]) for i, (_, size) in enumerate(pieces)]
         accumulate(self.l0, self.a2, self.b2, self.slot_elements, acc, keys, load, first, bias)
 
-    def _load3d(self, dst: Any, src: Any, tile: Tile, k: int, size: int) -> None:
-        """Fractals [k, k + size) along the reduction of the tile's rows, to L0A."""
+    def _load3d(self, dst: Any, src: Any, tile: Tile, k: int, size: int, channels: int) -> None:
+        """Fractals [k, k + size) along the reduction of the tile's rows, to L0A; ``channels`` of the strip in L1."""
         p, s, c0 = self.p, tile.strip, self.plan.c0
         pads = (p.pads[0], p.pads[1], s.top, s.bottom)
         if self.plan.load3d_v2:
             asc.load_data(dst, src, asc.LoadData3DParamsV2(
-                pads, s.count, p.w, p.c1 * c0, size * c0, tile.m[1] * 16, k * c0, tile.m[0] * 16,
+                pads, s.count, p.w, channels, size * c0, tile.m[1] * 16, k * c0, tile.m[0] * 16,
                 p.sw, p.sh, p.kw, p.kh, p.dw, p.dh,
             ))  # fmt: skip
             return

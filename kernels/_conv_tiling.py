@@ -7,7 +7,7 @@ cuts is by `core_cycles`, an estimate with fixed nominal rates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -32,7 +32,7 @@ EXIT_CYCLES = {True: 8, False: 10}  # per 16 x 16 output fractal, without activa
 class ConvProblem:
     """Sizes of a convolution in NC1HWC0. ``c1`` and ``n1``: blocks of C0 input and of 16 output channels *per
     group*; ``pads`` (left, right, top, bottom); ``item`` bytes per input element; ``exit_cycles``: vector work per
-    16 x 16 output fractal besides leaving L0C."""
+    16 x 16 output fractal besides leaving L0C; ``extras``: tensors read on the way out."""
 
     batch: int
     groups: int
@@ -51,6 +51,7 @@ class ConvProblem:
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
     item: int = 2
     exit_cycles: int = 0
+    extras: int = 0
 
     @property
     def taps(self) -> int:
@@ -178,6 +179,48 @@ def tile_conv(problem: ConvProblem, buffers: CubeBuffers, bias: bool) -> ConvTil
     return best
 
 
+MIN_PART = 16384  # bytes of a transfer below which splitting does not pay
+
+
+def deepen(
+    p: ConvProblem, t: ConvTiling, b: CubeBuffers, flags: int, bias: str
+) -> tuple[ConvTiling, int, int]:
+    """Spend the flags and the L1 that are left: (tiling with more buffers, pieces of a strip, pieces of a chunk).
+
+    What is brought once comes in pieces, so that the cube starts on the first of them; what streams gets up to four
+    buffers. Each buffer and each piece takes one of the ``flags`` of a pipe pair (one less with a bias table).
+    """
+    images, groups, rows, n1 = _parts(p, t.split)
+    flags -= bias == "table"
+    room = b.l1 - (2 * BIAS_BYTES if bias else 0)
+    whole_a, whole_w = t.a_c1 == p.c1, t.w_c1 == p.c1
+    strips = ceil_div(rows, t.strip_rows) * images * groups
+    a_once = whole_a and strips == 1
+    w_once = whole_w and ceil_div(n1, t.chunk_n1) * groups == 1
+    a_slots, w_slots = (1 if a_once else t.a_slots), (1 if w_once else t.w_slots)
+    a_parts = w_parts = 1
+
+    def fits(a: int, w: int) -> bool:
+        return a * t.a_bytes + w * t.w_bytes <= room and a * a_parts + w * w_parts <= flags
+
+    # two or four buffers only: other numbers make long cycles of slots
+    if not a_once and a_slots == 2 and strips * ceil_div(p.c1, t.a_c1) > 2 and fits(4, w_slots):
+        a_slots = 4
+    if not w_once and w_slots == 2 and fits(a_slots, 4):
+        w_slots = 4
+    while True:  # one more piece at a time, of what comes in the larger ones
+        gains = []
+        if a_once and t.a_bytes // (a_parts + 1) >= MIN_PART and a_parts < p.c1:
+            gains.append((t.a_bytes / a_parts, 1, 0))
+        if w_once and t.w_bytes // (w_parts + 1) >= MIN_PART:
+            gains.append((t.w_bytes / w_parts, 0, 1))
+        if not gains or a_slots * a_parts + w_slots * w_parts >= flags:
+            break
+        _, more_a, more_w = max(gains)
+        a_parts, w_parts = a_parts + more_a, w_parts + more_w
+    return replace(t, a_slots=a_slots, w_slots=w_slots), a_parts, w_parts
+
+
 def _counts(total: int, cores: int) -> list[int]:
     """Numbers of parts that really differ: each gives another size of the largest part."""
     return sorted({ceil_div(total, ceil_div(total, parts)) for parts in range(1, min(total, cores) + 1)})
@@ -232,15 +275,8 @@ def _cut(p: ConvProblem, b: CubeBuffers, bias: bool, split: tuple[int, int, int,
             for found in _residencies(p, room, strip_rows, count, tile_m, tile_n, step_k, n1, images, split):
                 cycles = core_cycles(p, b, found, images, groups, rows, n1)
                 if best is None or cycles < best.cycles:
-                    best = _with_cycles(found, cycles)
+                    best = replace(found, cycles=cycles)
     return best
-
-
-def _with_cycles(t: ConvTiling, cycles: float) -> ConvTiling:
-    return ConvTiling(
-        t.split, t.strip_rows, t.chunk_n1, t.tile_m, t.tile_n, t.step_k, t.a_c1, t.w_c1, t.a_slots, t.w_slots,
-        t.weights_outer, t.a_bytes, t.w_bytes, cycles,
-    )  # fmt: skip
 
 
 def _tile_counts(n1: int, most: int) -> list[int]:
@@ -304,11 +340,11 @@ def _residencies(
                 break
     for parts in (1, 2, 4, 8, 16, p.c1):
         c1 = ceil_div(p.c1, parts)
-        done = add(tile_n, p.c1, c1, 2, 2, False) or add(tile_n, p.c1, c1, 1, 2, False)
-        if add(tile_n, c1, p.c1, 2, 2, True) and done:
+        if parts > 1 and (parts > p.c1 or min(c1 * a_block, c1 * tile_n * w_block) < MIN_PART // 2) and out:
             break
-        if c1 < p.c1 and add(tile_n, c1, c1, 2, 2, False) and done:
-            break
+        add(tile_n, p.c1, c1, 1, 2, False)
+        add(tile_n, c1, p.c1, 2, 1, True)
+        add(tile_n, c1, c1, 2, 2, False)
     return out
 
 
@@ -348,11 +384,16 @@ def core_cycles(p: ConvProblem, b: CubeBuffers, t: ConvTiling, images: int, grou
     a_dma = ceil_div(p.c1, t.a_c1) * a_times * work
     w_dma = ceil_div(p.c1, t.w_c1) * chunks * max(w_times * work, groups)
     traffic = a_times * work * a_once + max(w_times * work, groups) * w_once
+    fractals, tiles = work * m1 * n1, work * tiles_m * tiles_n
     dma = traffic / FEED_BYTES + (a_dma + w_dma) * DMA_CYCLES
-    leave = work * m1 * n1 * (EXIT_CYCLES[b.fixpipe] + p.exit_cycles)
+    dma += p.extras * (fractals * FRACTAL / FEED_BYTES + tiles * DMA_CYCLES)
+    store = fractals * FRACTAL / FEED_BYTES + tiles * DMA_CYCLES / 2
+    leave = fractals * (EXIT_CYCLES[b.fixpipe] + p.exit_cycles) + tiles * STEP_CYCLES
     single = t.a_slots == 1 and strips * work > 1
-    busy = [cube, load_a + load_b, steps * STEP_CYCLES, leave]
-    first = (t.a_bytes + min(t.w_bytes, t.tile_n * t.w_c1 * p.taps * FRACTAL)) / FEED_BYTES
+    busy = [cube, load_a + load_b, steps * STEP_CYCLES, leave, store]
+    a_first = t.a_bytes if strips * images > 1 else min(t.a_bytes, max(t.a_bytes // 2, MIN_PART))
+    w_first = min(t.w_bytes, max(t.w_bytes // 4, MIN_PART)) if a_full and w_full and chunks == 1 else t.w_bytes
+    first = (a_first + w_first) / FEED_BYTES
     final = t.tile_m * t.tile_n * (EXIT_CYCLES[b.fixpipe] + p.exit_cycles)
     total = max(*busy, dma) if not single else max(busy) + dma / 2
     return total + first + final

@@ -101,8 +101,8 @@ def runs(keys: Sequence[Any]) -> Iterator[int]:
         stop = start + 1
         while stop < n and keys[stop] == keys[start]:
             stop += 1
-        if stop - start > 2:
-            yield from asc.steady(start, stop, 1, 0)
+        if stop - start > 4:
+            yield from asc.steady(start, stop, 1, 2)
         else:
             yield from range(start, stop)
         start = stop

@@ -34,6 +34,8 @@ QUANT = {
 }
 MAX_BIAS_BYTES = 32768  # of UB, for the bias of all columns of a core
 VECTOR_PIECE = 16384  # elements of a plain exit tile in UB
+MIN_PIECE = 4096
+BIAS_FLAG = 7  # MTE2 <-> MTE1 flag of the bias row (chips with a bias table have eight)
 
 
 class Place(NamedTuple):
@@ -123,21 +125,23 @@ def plan_exit(
 
 
 def _with_tiles(plan: ExitPlan, room: int) -> ExitPlan:
-    """Size the UB tiles: two sets of every register of the program."""
+    """Size the UB tiles: four sets of every register of the program (stores take a few tiles' time to be done), two
+    where four would be small."""
     if plan.program is None:
         live = float(item_bytes(plan.out))
         allocation = None
     else:
         allocation = allocate(plan.program)
         live = allocation.live_bytes() + allocation.steady_bytes()
-    piece = min(int(room / (2 * live)) // 256 * 256, VECTOR_PIECE)
+    sets = 4 if room / (4 * live) >= MIN_PIECE else 2
+    piece = min(int(room / (sets * live)) // 256 * 256, VECTOR_PIECE)
     if piece < 256:
         raise NoKernel("the epilogue needs more registers than the unified buffer holds")
     bits = (item_bytes(plan.out) * 8,) if allocation is None else allocation.bits
     set_bytes = sum(align(piece * b // 8, BLOCK) for b in bits)
     return ExitPlan(
         plan.kind, plan.acc, plan.middle, plan.out, plan.rows, plan.relu, plan.program, allocation, plan.extras,
-        piece, 2, set_bytes, plan.bias, plan.bias_dtype, plan.bias_columns,
+        piece, sets, set_bytes, plan.bias, plan.bias_dtype, plan.bias_columns,
     )  # fmt: skip
 
 
@@ -279,15 +283,16 @@ class CoupledExit:
         self.ring = Ring(E.FIX_M, E.M_FIX, 0, slots) if self.by_fix else Ring(E.V_M, E.M_V, 0, slots)
         self.acc = [asc.LocalTensor(plan.acc, P.CO1, s * slot_elements * 4, slot_elements) for s in range(slots)]
         self.tiles = VectorTiles(plan, out, extras, plan.bias_ub_bytes)
-        self.bias = _bias_in_ub(plan, bias, columns) if plan.bias == "l0c" else None
-        self.ahead: list[Place] = []
+        self.source, self.columns = bias, columns
+        self.bias: Any = None
 
     def open(self, places: Sequence[Place]) -> None:
         """``places``: the first tiles, as many as there are accumulators (needed for the bias only)."""
         self.tiles.open()
-        if self.bias is None:
+        if self.plan.bias != "l0c":
             self.ring.open()
             return
+        self.bias = _bias_in_ub(self.plan, self.source, self.columns)
         for s, place in enumerate(places):
             self._start(s, place)
 
@@ -410,12 +415,8 @@ class BiasTable:
         self.ring = Ring(E.M_MTE1, E.MTE1_M, 2, slots)
         self.rows = [asc.LocalTensor(plan.acc, P.C2, s * width * 4, width) for s in range(slots)]
         self.whole = align(columns, 16) * item_bytes(plan.bias_dtype) <= room
-        self.load = Ring(E.MTE1_MTE2, E.MTE2_MTE1, 4, 1)
+        self.load = Ring(E.MTE1_MTE2, E.MTE2_MTE1, BIAS_FLAG, 1)
         self.l1 = asc.LocalTensor(plan.bias_dtype, P.C1, l1_at, align(columns, 16) if self.whole else width)
-        if self.whole:
-            self._bring(0, columns)
-            asc.set_flag(E.MTE2_MTE1, 4)
-            asc.wait_flag(E.MTE2_MTE1, 4)
 
     def _bring(self, column: int, count: int) -> None:
         """One row to L1, filled with zeros to 32 bytes."""
@@ -423,7 +424,10 @@ class BiasTable:
 
     def open(self) -> None:
         self.ring.open()
-        if not self.whole:
+        if self.whole:
+            self._bring(0, self.columns)
+            self.load.hand(0)
+        else:
             self.load.open()
 
     def begin(self, place: Place) -> tuple[int, Any]:

@@ -70,7 +70,7 @@ def vector_side(plan: ExitPlan, arguments: dict[str, list[Any]], places: Iterabl
     block = block_index()
     work = arguments["work"][0][block * WORK_TILES * size :]
     tiles = VectorTiles(plan, arguments["y"][0], arguments.get("extra", []), 0)
-    load = Ring(E.V_MTE2, E.MTE2_V, 2, plan.sets)
+    load = Ring(E.V_MTE2, E.MTE2_V, 4, plan.sets)
     tiles.open()
     load.open()
     unit = 16 * item_bytes(plan.middle) // BLOCK

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
 from ascend_sim.kernels._conv import ConvPlan, bias_columns, conv_kernel
-from ascend_sim.kernels._conv_tiling import ConvProblem, core_of, strips_of, tile_conv
+from ascend_sim.kernels._conv_tiling import ConvProblem, core_of, deepen, strips_of, tile_conv
 from ascend_sim.kernels._cube import FRACTAL, cube_buffers, cube_kind, load3d_v2
 from ascend_sim.kernels._exit import plan_exit
 from ascend_sim.kernels._layouts import around
@@ -154,15 +154,14 @@ def _conv_plan(
     bias: str | None, out: str,
 ) -> ConvPlan:  # fmt: skip
     first = plan_exit(soc, "float32", out, steps, extras, bias, 16, rows=False)
-    problem = replace(problem, exit_cycles=first.cost())
+    problem = replace(problem, exit_cycles=first.cost(), extras=extras)
     tiling = tile_conv(problem, cube_buffers(soc), bias is not None)
     leave = plan_exit(soc, "float32", out, steps, extras, bias, bias_columns(problem, tiling), rows=False)
     roles = ["x", "w", *(["bias"] if bias else []), *(["extra"] * extras), "y"]
     if leave.kind == "mix":
         roles.append("work")
+    tiling, a_parts, w_parts = deepen(problem, tiling, cube_buffers(soc), soc.sync.flag_ids, leave.bias)
     return ConvPlan(
         problem, tiling, leave, "float16", tuple(roles), load3d_v2(soc), tiling.tile_m * tiling.step_k * FRACTAL,
-        tiling.tile_n * tiling.step_k * FRACTAL, tiling.tile_m * tiling.tile_n * 1024, 2, channels,
+        tiling.tile_n * tiling.step_k * FRACTAL, tiling.tile_m * tiling.tile_n * 1024, 2, channels, a_parts, w_parts,
     )  # fmt: skip
-
-
