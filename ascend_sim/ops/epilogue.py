@@ -84,14 +84,24 @@ def check(steps: Sequence[Step], extras: int) -> None:
         raise ValueError(f"the epilogue {tuple(s[0] for s in steps)} consumes {wanted} further inputs, not {extras}")
 
 
+def aligned(steps: Sequence[Step], extras: Sequence[Array], ndim: int) -> list[Array]:
+    """Further inputs with ``ndim`` axes: leading axes of 1, and a PReLU's slopes along axis 1 (channels of NC...)."""
+    names = [step[0] for step in steps if step[0] in BINARY]
+    out = []
+    for name, extra in zip(names, extras, strict=True):
+        if name == "prelu" and extra.ndim == 1 and ndim > 1:
+            out.append(extra.reshape(1, -1, *(1,) * (ndim - 2)))
+        else:
+            out.append(extra.reshape((1,) * (ndim - extra.ndim) + extra.shape))
+    return out
+
+
 def apply(result: Array, steps: Sequence[Step], extras: Iterator[Array]) -> Array:
-    """Run the steps on a float32 ``result`` (overwritten where possible)."""
+    """Run the steps on a float32 ``result`` (overwritten where possible); ``extras`` come from `aligned`."""
     with np.errstate(all="ignore"):
         for name, *parameters in steps:
             if name in BINARY:
                 other = next(extras)
-                if name == "prelu" and other.ndim == 1 and result.ndim > 2:
-                    other = other.reshape(-1, *(1,) * (result.ndim - 2))  # one slope per channel of NC...
                 if other.dtype != np.float32:
                     other = other.astype(np.float32)
                 result = BINARY[name](result, other)

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.ops import epilogue
-from ascend_sim.ops.dtypes import INTEGER, numpy_dtype
+from ascend_sim.ops.dtypes import INTEGER
 from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.shapes import ShapeError, text
-from ascend_sim.ops.values._numeric import float32, narrow
+from ascend_sim.ops.values._blocks import elementwise
+from ascend_sim.ops.values._numeric import float32
 
 Array = NDArray[Any]
 
@@ -47,15 +48,22 @@ def finish(acc: Array, call: OpCall, bias: Array | None, extras: Sequence[Array 
     """
     dtype = call.outputs[0].dtype
     steps = call.attr("epilogue", ())
+    operands = [acc]
     if bias is not None:
-        if bias.ndim <= 1 and channel != acc.ndim - 1:
+        if bias.ndim == 1 and channel != acc.ndim - 1:
             bias = bias.reshape(-1, *(1,) * (acc.ndim - 1 - channel))
-        acc += bias if bias.dtype == acc.dtype else bias.astype(acc.dtype)
-    if steps:
-        acc = epilogue.apply(float32(acc), steps, (float32(e) for e in extras if e is not None))
-    if dtype in INTEGER:
-        return acc.astype(np.int64).astype(numpy_dtype(dtype))
-    return narrow(acc, dtype)
+        operands.append(bias.astype(acc.dtype))
+    operands.extend(epilogue.aligned(steps, [e for e in extras if e is not None], acc.ndim))
+
+    def run(part: Array, *rest: Array) -> Array:
+        others = iter(rest)
+        if bias is not None:
+            part += next(others)
+        if steps:
+            part = epilogue.apply(float32(part), steps, others)
+        return part.astype(np.int64) if dtype in INTEGER else part
+
+    return elementwise(run, operands, acc.shape, dtype)
 
 
 def check_extras(inputs: Sequence[TensorSpec | None], attrs: dict[str, Any], declared: int) -> None:

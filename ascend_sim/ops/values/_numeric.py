@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.ops.dtypes import HALF, INTEGER, numpy_dtype
+from ascend_sim.ops.values._half import to_float32, to_half
 
 Array = NDArray[Any]
 
@@ -16,11 +17,15 @@ _NARROW_FLOATS = frozenset(("float16", "bfloat16"))
 
 def widen(array: Array) -> Array:
     """fp16 and bf16 as float32 (exact); every other type unchanged. The result may be the argument itself."""
+    if array.dtype == np.float16:
+        return to_float32(array)
     return array.astype(np.float32) if array.dtype.name in _NARROW_FLOATS else array
 
 
 def float32(array: Array) -> Array:
     """Any real array as float32 (the argument itself when it is)."""
+    if array.dtype == np.float16:
+        return to_float32(array)
     return array if array.dtype == np.float32 else array.astype(np.float32)
 
 
@@ -30,8 +35,20 @@ def narrow(array: Array, dtype: str) -> Array:
     array = np.asarray(array)
     if array.dtype == target:
         return array
+    if array.dtype == np.float32 and target == np.float16:
+        return to_half(array)
     with np.errstate(all="ignore"):
         return array.astype(target)
+
+
+def round_into(array: Array, out: Array) -> None:
+    """`narrow` into an array of the target type (broadcasting if need be)."""
+    same = array.shape == out.shape
+    if same and array.dtype == np.float32 and out.dtype == np.float16 and out.flags.c_contiguous:
+        to_half(array, out)
+        return
+    with np.errstate(all="ignore"):
+        np.copyto(out, array, casting="unsafe")
 
 
 def convert(array: Array, dtype: str) -> Array:
@@ -41,6 +58,10 @@ def convert(array: Array, dtype: str) -> Array:
     source = array.dtype.name
     if array.dtype == target:
         return array
+    if dtype in HALF and source in ("float16", "bfloat16", "float32"):
+        return narrow(widen(array), dtype)
+    if dtype == "float32" and source == "float16":
+        return to_float32(array)
     if dtype in ("bool", "uint1"):
         nonzero: Array = widen(array) != 0
         return nonzero

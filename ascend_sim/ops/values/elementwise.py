@@ -13,6 +13,7 @@ from ascend_sim.ops.registry import Array, Infer, Values
 from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.shapes import ShapeError, broadcast, like, need, same_dtype, text
 from ascend_sim.ops.values import _functions as fn
+from ascend_sim.ops.values._blocks import elementwise
 from ascend_sim.ops.values._define import Specs, define, infer_same
 from ascend_sim.ops.values._numeric import convert, float32, narrow, widen
 
@@ -123,10 +124,12 @@ def _unary_values(function: Unary, attrs: dict[str, Any]) -> Values:
     names = tuple(attrs.items())
 
     def values(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
-        (x,) = (a for a in arrays[:1] if a is not None)
-        with np.errstate(all="ignore"):
-            y = function(widen(x), *[call.attr(n, d) for n, d in names])
-        return [narrow(y, call.outputs[0].dtype)]
+        x = arrays[0]
+        assert x is not None
+        parameters = [call.attr(n, d) for n, d in names]
+        if parameters:
+            return [elementwise(lambda v: function(v, *parameters), [x], x.shape, call.outputs[0].dtype)]
+        return [elementwise(function, [x], x.shape, call.outputs[0].dtype)]
 
     return values
 
@@ -204,9 +207,7 @@ def _binary_values(function: Callable[[Array, Array], Array]) -> Values:
     def values(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
         a, b = arrays[0], arrays[1]
         assert a is not None and b is not None
-        with np.errstate(all="ignore"):
-            y = function(widen(a), widen(b))
-        return [narrow(y, call.outputs[0].dtype)]
+        return [elementwise(function, [a, b], call.outputs[0].logical_shape, call.outputs[0].dtype)]
 
     return values
 
@@ -388,11 +389,17 @@ def _infer_fused(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
 
 
 def _fused(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
-    x = arrays[0]
-    assert x is not None
-    start = np.array(x, np.float32)
-    y = epilogue.apply(start, call.attr("steps"), (float32(a) for a in arrays[1:] if a is not None))
-    return [narrow(y, call.outputs[0].dtype)]
+    x, *others = (a for a in arrays if a is not None)
+    steps = call.attr("steps")
+    shape = call.outputs[0].logical_shape
+    extras = epilogue.aligned(steps, others, len(shape))
+
+    def run(first: Array, *rest: Array) -> Array:
+        # steps overwrite their accumulator: what was not widened must be copied
+        start = first.copy() if x.dtype == np.float32 else float32(first)
+        return epilogue.apply(start, steps, iter(rest))
+
+    return [elementwise(run, [x, *extras], shape, call.outputs[0].dtype)]
 
 
 define("FusedElementwise", "elementwise", "x others*", _infer_fused, _fused)
