@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from ascend_sim import asc
@@ -21,6 +22,7 @@ from ascend_sim.kernels._cube import (
     P,
     Ring,
     accumulate,
+    balanced,
     block_index,
     copy_rows,
     even,
@@ -302,14 +304,17 @@ class _CubeSide:
 
     def _load(self, part: Part) -> tuple[Held, Held]:
         tile = part.tile
-        if not self.whole_a:
-            self.a_held = self._load_a(tile, part.c, part.count)
-        elif part.first and tile.load_a:
-            self.a_held = self._load_a(tile, 0, self.p.c1)
-        if not self.whole_w:
-            self.w_held = self._load_w(tile.group, tile.n, part.c, part.count)
-        elif part.first and tile.load_w:
-            self.w_held = self._load_w(tile.group, tile.chunk, 0, self.p.c1)
+        pieces: list[Iterator[None]] = []
+        if not self.whole_a or (part.first and tile.load_a):
+            self.a_held = self.a_ring.take()
+            a = (0, self.p.c1) if self.whole_a else (part.c, part.count)
+            pieces.append(self._load_a(self.a_held, tile, *a))
+        if not self.whole_w or (part.first and tile.load_w):
+            self.w_held = self.w_ring.take()
+            w = (tile.chunk, 0, self.p.c1) if self.whole_w else (tile.n, part.c, part.count)
+            pieces.append(self._load_w(self.w_held, tile.group, *w))
+        for _ in zip_longest(*pieces):  # in turn, so that the cube starts on the first piece of both
+            self._open_exit()
         assert self.a_held is not None and self.w_held is not None
         return self.a_held, self.w_held
 
@@ -347,22 +352,21 @@ class _CubeSide:
 
     # -- L1
 
-    def _load_a(self, tile: Tile, c: int, count: int) -> Held:
-        """Input rows of the tile's strip, input blocks [c, c + count)."""
+    def _load_a(self, held: Held, tile: Tile, c: int, count: int) -> Iterator[None]:
+        """Input rows of the tile's strip, input blocks [c, c + count), a piece at a time."""
         p, s = self.p, tile.strip
-        held = self.a_ring.take()
         rows = s.count * p.w
         for at, n in even(count, ceil_div(count, self.plan.a_parts)):
             offset = (((tile.image * p.groups + tile.group) * p.c1 + c + at) * p.h + s.first) * p.w * self.plan.c0
             to = self.a1[held.slot * self.a_slot + at * rows * self.plan.c0 :]
             copy_rows(to, self.x[offset:], n, rows, p.h * p.w, rows)
             self.a_ring.hand(held, (at * p.taps, 0))
-        return held
+            yield
 
-    def _load_w(self, group: int, chunk: tuple[int, int], c: int, count: int) -> Held:
-        """Weights of a chunk, input blocks [c, c + count): one panel per tile width, (taps x count) rows each."""
+    def _load_w(self, held: Held, group: int, chunk: tuple[int, int], c: int, count: int) -> Iterator[None]:
+        """Weights of a chunk, input blocks [c, c + count), a piece at a time: one panel per tile width, (taps x count)
+        rows each."""
         p = self.p
-        held = self.w_ring.take()
         at = held.slot * self.w_slot
         rows = count * p.taps
         per, blocks = FRACTAL // p.item, FRACTAL // 32
@@ -376,15 +380,14 @@ class _CubeSide:
                 to = self.b1[at + (first * rows + k * width) * per :]
                 copy_rows(to, self.w[offset:], n, width * blocks, p.n1 * blocks, width * blocks)
             self.w_ring.hand(held, moves[start][:2])
-            self._open_exit()
-        return held
+            yield
 
     # -- L0
 
     def _steps(self, part: Part, held: tuple[Held, Held], acc: Any, first: bool, bias: Any) -> None:
         """Cube steps over a part's input blocks. What is whole in L1 is read from block ``part.c`` on."""
         p, t, tile = self.p, self.t, part.tile
-        pieces = even(part.count * p.taps, t.step_k)
+        pieces = balanced(part.count * p.taps, t.step_k)
         a_from, w_from = (part.c * p.taps if whole else 0 for whole in (self.whole_a, self.whole_w))
         source_a = self.a1[held[0].slot * self.a_slot :]
         per = FRACTAL // p.item

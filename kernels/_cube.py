@@ -195,6 +195,11 @@ def even(total: int, size: int) -> list[tuple[int, int]]:
     return [(at, min(size, total - at)) for at in range(0, total, size)]
 
 
+def balanced(total: int, most: int) -> list[tuple[int, int]]:
+    """(start, size) pieces of ``total`` of at most ``most``, as few and as equal as that allows."""
+    return even(total, ceil_div(total, ceil_div(total, most)))
+
+
 def blocks_of(elements: int, item: int) -> int:
     """32-byte blocks of so many elements."""
     return ceil_div(elements * item, BLOCK)
