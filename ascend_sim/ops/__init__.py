@@ -83,7 +83,7 @@ def infer(op_type: str, inputs: Sequence[TensorSpec | None], attrs: Mapping[str,
     try:
         _check_count(op, inputs)
         return op.infer(inputs, dict(attrs))
-    except (ShapeError, TypeError, KeyError, IndexError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
         reason = str(error) if isinstance(error, ShapeError) else f"bad attribute or input ({error!r})"
         described = ", ".join(text(s) for s in inputs)
         raise ShapeError(f"{op_type}: {reason} [inputs: {described}]") from error
@@ -102,5 +102,21 @@ def call(op_type: str, inputs: Sequence[TensorSpec | None], attrs: Mapping[str, 
 
 
 def values(op_call: OpCall, arrays: Sequence[Array | None]) -> list[Array]:
-    """Output arrays of a call, each of the logical shape and dtype that its spec states."""
-    return _get(op_call.type).values(arrays, op_call)
+    """Output arrays of a call, each of the logical shape and dtype that its spec states.
+
+    ``arrays`` are parallel to ``op_call.inputs``, in logical layout; they are not changed. Constants should be
+    read-only arrays (`ndarray.setflags`): what is prepared from those is kept for the next call. Raises ValueError
+    naming the operator when an array does not fit its spec or its values cannot be used.
+    """
+    op = _get(op_call.type)
+    if len(arrays) != len(op_call.inputs):
+        raise ValueError(f"{op_call.type}: {len(arrays)} arrays for {len(op_call.inputs)} inputs")
+    for index, (array, spec) in enumerate(zip(arrays, op_call.inputs, strict=True)):
+        if (array is None) != (spec is None) or (spec is not None and array.shape != spec.logical_shape):  # type: ignore[union-attr]
+            given = "absent" if array is None else list(array.shape)
+            raise ValueError(f"{op_call.type}: input {index} is {given}; its spec says {text(spec)}")
+    try:
+        return op.values(arrays, op_call)
+    except (ValueError, TypeError, IndexError, AssertionError) as error:
+        described = ", ".join(text(s) for s in op_call.inputs)
+        raise ValueError(f"{op_call.type}: {error or 'a required input is missing'} [inputs: {described}]") from error

@@ -105,3 +105,11 @@ def test_writable_weights_may_change_between_calls() -> None:
 def test_errors(sa: tuple, sb: tuple, attrs: dict, words: str) -> None:
     with pytest.raises(ops.ShapeError, match=words):
         ops.infer("MatMulV2", [TensorSpec(sa, "float16"), TensorSpec(sb, "float16")], attrs)
+
+
+def test_arrays_must_fit_their_specs() -> None:
+    call = ops.call("MatMulV2", [TensorSpec((2, 3), "float16"), TensorSpec((3, 4), "float16")])
+    with pytest.raises(ValueError, match=r"MatMulV2: input 1 is \[4, 3\]; its spec says float16\[3,4\]"):
+        ops.values(call, [np.ones((2, 3), "f2"), np.ones((4, 3), "f2")])
+    with pytest.raises(ValueError, match="MatMulV2: 1 arrays for 2 inputs"):
+        ops.values(call, [np.ones((2, 3), "f2")])

@@ -24,7 +24,7 @@ def prepared(array: NDArray[Any], key: Hashable, make: Callable[[NDArray[Any]], 
     own = _prepared.get(id(array))
     if own is None:
         own = _prepared[id(array)] = {}
-        weakref.finalize(array, _prepared.pop, id(array), None)
+        weakref.finalize(array, _prepared.pop, id(array), None).atexit = False
     if key not in own:
         own[key] = make(array)
     value: T = own[key]

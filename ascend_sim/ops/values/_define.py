@@ -13,7 +13,8 @@ Specs = Sequence[TensorSpec | None]
 
 
 def define(op_type: str, family: str, inputs: str, infer: Infer, values: Values, *, host: bool = False) -> None:
-    """Register an operator; ``inputs`` is a space-separated list of names (``bias?``, ``x*``)."""
+    """Register an operator; ``inputs`` is a space-separated list of names: ``bias?`` is optional (or may be given as
+    an attribute of that name), ``x*`` takes any number."""
     register(OpDef(op_type, infer, values, family, host, tuple(inputs.split())))
 
 

@@ -51,7 +51,7 @@ def _fill(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     return [np.full(call.outputs[0].logical_shape, value.reshape(-1)[0], value.dtype)]
 
 
-define("Fill", "creation", "dims value", _infer_fill, _fill)
+define("Fill", "creation", "dims? value", _infer_fill, _fill)
 
 
 def _constant(number: float | None) -> Values:
@@ -95,7 +95,7 @@ def _reverse(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     return [np.ascontiguousarray(np.flip(x, tuple(pick(call.inputs, 1, dict(call.attrs), "axis"))))]
 
 
-define("ReverseV2", "movement", "x axis", _infer_reverse, _reverse)
+define("ReverseV2", "movement", "x axis?", _infer_reverse, _reverse)
 define("ReverseV2D", "movement", "x", _infer_reverse, _reverse)
 
 

@@ -8,9 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from ascend_sim.ops.dtypes import dtype_name
 from ascend_sim.ops.registry import Array, Values
 from ascend_sim.ops.schema import OpCall, TensorSpec
-from ascend_sim.ops.shapes import ShapeError, axis_of, const_ints, like, need, optional, rank, same_dtype, text
+from ascend_sim.ops.shapes import (
+    ShapeError,
+    axis_of,
+    const_array,
+    const_ints,
+    like,
+    need,
+    optional,
+    rank,
+    same_dtype,
+    text,
+)
 from ascend_sim.ops.values._define import Specs, define, infer_same
 from ascend_sim.ops.values._numeric import narrow, widen
 
@@ -280,3 +292,49 @@ def _one_hot(first_value: int) -> Values:
 
 define("OneHot", "gather", "x depth on_value off_value", _infer_one_hot(2), _one_hot(2))
 define("OneHotD", "gather", "x on_value off_value", _infer_one_hot(1), _one_hot(1))
+
+
+# ---- positions of what is not zero
+
+
+def _infer_non_zero(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
+    """Only for a compile-time constant: otherwise the shape depends on values that are not known yet."""
+    x = const_array(optional(inputs, 0), "x")
+    count = int(np.count_nonzero(x))
+    shape = (x.ndim, count) if attrs.get("transpose", False) else (count, x.ndim)
+    return [TensorSpec(shape, dtype_name(attrs.get("dtype", "int64")))]
+
+
+def _non_zero(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
+    x = arrays[0]
+    assert x is not None
+    places = np.array(np.nonzero(x), call.outputs[0].dtype)
+    return [places if call.attr("transpose", False) else np.ascontiguousarray(places.T)]
+
+
+define("NonZero", "aicpu", "x", _infer_non_zero, _non_zero)
+define("Where", "aicpu", "x", _infer_non_zero, _non_zero)
+
+
+def _infer_reverse_sequence(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
+    x, lengths = need(inputs, 0, "x"), need(inputs, 1, "seq_lengths")
+    shape = rank(x, "x", 2)
+    axis_of(int(attrs.get("seq_dim", 0)), len(shape), "seq_dim")
+    batch = axis_of(int(attrs.get("batch_dim", 0)), len(shape), "batch_dim")
+    if lengths.logical_shape != (shape[batch],):
+        raise ShapeError(f"seq_lengths is {text(lengths)}; expected [{shape[batch]}]")
+    return [like(x)]
+
+
+def _reverse_sequence(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
+    x, lengths = arrays[0], arrays[1]
+    assert x is not None and lengths is not None
+    time, batch = int(call.attr("seq_dim", 0)) % x.ndim, int(call.attr("batch_dim", 0)) % x.ndim
+    moved = np.moveaxis(x, (batch, time), (0, 1))
+    out = moved.copy()
+    for i, n in enumerate(lengths.tolist()):
+        out[i, :n] = moved[i, :n][::-1]
+    return [np.ascontiguousarray(np.moveaxis(out, (0, 1), (batch, time)))]
+
+
+define("ReverseSequence", "gather", "x seq_lengths", _infer_reverse_sequence, _reverse_sequence)

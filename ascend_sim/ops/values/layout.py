@@ -146,7 +146,7 @@ def _transpose(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     return [np.ascontiguousarray(x.transpose(perm)).reshape(call.outputs[0].logical_shape)]
 
 
-define("Transpose", "layout", "x perm", _infer_transpose, _transpose)
+define("Transpose", "layout", "x perm?", _infer_transpose, _transpose)
 define("TransposeD", "layout", "x", _infer_transpose, _transpose)
 
 

@@ -145,7 +145,7 @@ for _name, _inputs, _places in (
     ("SplitD", "x", (0, -1, -1)),
     ("SplitVD", "x", (0, -1, -1)),
     ("Split", "split_dim x", (1, -1, 0)),
-    ("SplitV", "x size_splits split_dim", (0, 1, 2)),
+    ("SplitV", "x size_splits? split_dim?", (0, 1, 2)),
 ):
     define(_name, "movement", _inputs, _infer_split(_places), _split(_places))
 
@@ -238,10 +238,10 @@ def _slicing(plan: Any) -> tuple[Infer, Values]:
 
 for _name, _inputs, _plan in (
     ("SliceD", "x", _slice_plan),
-    ("Slice", "x offsets size", _slice_plan),
+    ("Slice", "x offsets? size?", _slice_plan),
     ("StridedSliceD", "x", _strided_plan),
-    ("StridedSlice", "x begin end strides", _strided_plan),
-    ("StridedSliceV2", "x begin end axes? strides?", _strided_plan),
+    ("StridedSlice", "x begin? end? strides?", _strided_plan),
+    ("StridedSliceV2", "x begin? end? axes? strides?", _strided_plan),
 ):
     define(_name, "movement", _inputs, *_slicing(_plan))
 
@@ -301,10 +301,10 @@ def _pad(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
 
 
 for _name, _inputs in (
-    ("PadV3", "x paddings constant_values?"),
-    ("PadV2", "x paddings constant_values"),
-    ("Pad", "x paddings"),
-    ("MirrorPad", "x paddings"),
+    ("PadV3", "x paddings? constant_values?"),
+    ("PadV2", "x paddings? constant_values?"),
+    ("Pad", "x paddings?"),
+    ("MirrorPad", "x paddings?"),
     ("PadD", "x"),
     ("PadV3D", "x"),
 ):
@@ -330,7 +330,7 @@ def _tile(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     return [np.tile(x, pick(call.inputs, 1, dict(call.attrs), "multiples"))]
 
 
-define("Tile", "movement", "x multiples", _infer_tile, _tile)
+define("Tile", "movement", "x multiples?", _infer_tile, _tile)
 define("TileD", "movement", "x", _infer_tile, _tile)
 
 
@@ -354,7 +354,7 @@ def _expand(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     return [np.ascontiguousarray(np.broadcast_to(x, call.outputs[0].logical_shape))]
 
 
-define("BroadcastTo", "movement", "x shape", _infer_expand(False), _expand)
+define("BroadcastTo", "movement", "x shape?", _infer_expand(False), _expand)
 define("BroadcastToD", "movement", "x", _infer_expand(False), _expand)
-define("Expand", "movement", "x shape", _infer_expand(True), _expand)
+define("Expand", "movement", "x shape?", _infer_expand(True), _expand)
 define("ExpandD", "movement", "x", _infer_expand(True), _expand)

@@ -205,7 +205,7 @@ def _image(mode: str) -> Values:
     return values
 
 
-for _suffix, _inputs in (("", "x size"), ("D", "x")):
+for _suffix, _inputs in (("", "x size?"), ("D", "x")):
     define(f"ResizeNearestNeighborV2{_suffix}", "resize", _inputs, _infer_image(False), _image("nearest"))
     define(f"ResizeBilinearV2{_suffix}", "resize", _inputs, _infer_image(True), _image("linear"))
 

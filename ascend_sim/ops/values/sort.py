@@ -43,8 +43,8 @@ def _arg(largest: bool) -> Values:
 
 
 for _name, _inputs, _largest in (
-    ("ArgMaxV2", "x dimension", True), ("ArgMaxD", "x", True), ("ArgMinV2", "x dimension", False),
-    ("ArgMin", "x dimension", False), ("ArgMinD", "x", False),
+    ("ArgMaxV2", "x dimension?", True), ("ArgMaxD", "x", True), ("ArgMinV2", "x dimension?", False),
+    ("ArgMin", "x dimension?", False), ("ArgMinD", "x", False),
 ):  # fmt: skip
     define(_name, "reduce", _inputs, _infer_arg, _arg(_largest))
 
@@ -113,8 +113,8 @@ def _top_k(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     return [np.take_along_axis(x, index, axis), index.astype(call.outputs[1].dtype)]
 
 
-define("TopKV2", "sort", "x k", _infer_top_k, _top_k)
-define("TopK", "sort", "x k", _infer_top_k, _top_k)
+define("TopKV2", "sort", "x k?", _infer_top_k, _top_k)
+define("TopK", "sort", "x k?", _infer_top_k, _top_k)
 define("TopKD", "sort", "x", _infer_top_k, _top_k)
 
 
@@ -169,6 +169,6 @@ def _cumulative(function: Any, start: int) -> tuple[Infer, Values]:
     return _infer_cumulative, values
 
 
-for _suffix, _inputs in (("", "x axis"), ("D", "x")):
+for _suffix, _inputs in (("", "x axis?"), ("D", "x")):
     define(f"Cumsum{_suffix}", "sort", _inputs, *_cumulative(np.cumsum, 0))
     define(f"Cumprod{_suffix}", "sort", _inputs, *_cumulative(np.cumprod, 1))
