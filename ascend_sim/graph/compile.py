@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from ascend_sim.graph.errors import AtcError
@@ -40,9 +41,22 @@ def compile_model(
             soc = load_soc(soc)
         except SocError as error:
             raise AtcError("E10001", f"--soc_version: {error}") from None
-    graph, plan = compile_graph(source, soc, options)
     name = options.name or ("model" if isinstance(source, bytes) else Path(source).stem)
-    return write_om(graph, plan, soc, name, options.command)
+    gears = [_with_batch(options, batch) for batch in options.dynamic_batch] or [options]
+    variants = [compile_graph(source, soc, gear) for gear in gears]
+    return write_om(variants, soc, name, options.command, options.dynamic_batch)
+
+
+def _with_batch(options: CompileOptions, batch: int) -> CompileOptions:
+    """The options of one gear: the open batch of each input fixed."""
+    shapes = {}
+    for name, shape in options.input_shapes.items():
+        if -1 in shape[1:]:
+            raise AtcError(
+                "E10018", f"--dynamic_batch_size: input {name!r} {list(shape)} is open on another axis than 0"
+            )
+        shapes[name] = (batch, *shape[1:]) if shape[:1] == (-1,) else shape
+    return replace(options, input_shapes=shapes, dynamic_batch=())
 
 
 def _cut(graph: Graph, out_nodes: tuple[str, ...]) -> None:

@@ -114,6 +114,8 @@ class LoadedModel:
 
     ``inputs`` and ``outputs`` describe its tensors (`IoDesc`: name, size in bytes, dims, format, dtype); ``work_size``
     and ``weight_size`` are what it needs of device memory. A model made by another ATC is described but not run.
+    A model with ``dynamic_batch`` gears has one variant per gear, in that order, and a last input that carries the
+    choice.
     """
 
     def __init__(self, source: OmFile) -> None:
@@ -182,6 +184,8 @@ class LoadedModel:
         """Outputs for inputs in the shapes and types that ``inputs`` describe (logical layout)."""
         chosen = self._variant(variant)
         graph = chosen.graph
+        if self.dynamic_batch and len(inputs) == len(graph.inputs) + 1:
+            inputs = inputs[:-1]  # the last one carries the choice of the gear
         if len(inputs) != len(graph.inputs):
             raise ValueError(f"model {self.name!r} has {len(graph.inputs)} inputs, {len(inputs)} are given")
         for name, array in zip(graph.inputs, inputs, strict=True):
@@ -266,9 +270,9 @@ class LoadedModel:
         """Read the input buffers, run the model, write the output buffers (mapped addresses)."""
         chosen = self._variant(variant)
         graph = chosen.graph
-        arrays = [
-            _view(a, graph.specs[n].shape, graph.specs[n].dtype) for n, a in zip(graph.inputs, inputs, strict=True)
-        ]
+        arrays = []
+        for name, address in zip(graph.inputs, inputs, strict=False):
+            arrays.append(_view(address, graph.specs[name].shape, graph.specs[name].dtype))
         for name, address, value in zip(graph.outputs, outputs, chosen.run(arrays), strict=True):
             spec = graph.specs[name]
             target = _view(address, spec.shape, spec.dtype)

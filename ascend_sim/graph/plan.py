@@ -1,4 +1,4 @@
-"""Memory plan of a compiled graph: where every tensor lives, and in what order weights are stored.
+"""Memory plan of a compiled graph: where every tensor lives. (`ascend_sim.graph.weights` lays out the constants.)
 
 Intermediate tensors share one work area by liveness (first fit, lowest address); operators that only rename a tensor
 (Reshape and the like) alias their input. Everything is aligned to 512 bytes, as in models made by ATC.
@@ -64,7 +64,8 @@ def plan_memory(graph: Graph) -> MemoryPlan:
     places: dict[str, Place] = {}
     for index, name in enumerate(graph.inputs):
         places[name] = Place("input", index, graph.specs[name].nbytes)
-    _place_weights(graph, places, plan)
+    for name in constants_in_order(graph):  # offsets follow when the weights are laid out
+        places[name] = Place("weight", 0, graph.specs[name].nbytes)
     for index, name in enumerate(graph.outputs):  # an output's buffer is the user's
         if root(name) not in places:
             places[root(name)] = Place("output", index, graph.specs[name].nbytes)
@@ -90,14 +91,6 @@ def plan_memory(graph: Graph) -> MemoryPlan:
     for name in (*graph.inputs, *graph.outputs):
         plan.places[name] = places[root(name)]
     return plan
-
-
-def _place_weights(graph: Graph, places: dict[str, Place], plan: MemoryPlan) -> None:
-    """Constants in order of first use."""
-    for name in constants_in_order(graph):
-        nbytes = graph.specs[name].nbytes
-        places[name] = Place("weight", plan.weight_size, nbytes)
-        plan.weight_size += aligned(max(nbytes, 1))
 
 
 def constants_in_order(graph: Graph) -> list[str]:

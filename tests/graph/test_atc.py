@@ -148,3 +148,43 @@ def test_json_and_info(model: Path, tmp_path: Path) -> None:
     assert code == 0 and "soc_version[Ascend310P3]" in text and "weight_data_size[" in text
     code, text = atc("--mode=6", f"--om={model}")
     assert code != 0 and "E10001" in text and "model header" in text
+
+
+def test_dynamic_batch(model: Path) -> None:
+    words = base(model, input_shape="x:-1,8", dynamic_batch_size="4,1,2")
+    assert atc(*words)[0] == 0
+    loaded = LoadedModel.from_file(model.parent / "m.om")
+    assert loaded.dynamic_batch == (1, 2, 4)
+    assert [(d.name, d.dims, d.size) for d in loaded.inputs] == [
+        ("x", (-1, 8), 128),
+        ("ascend_mbatch_shape_data", (1,), 4),
+    ]
+    assert (loaded.outputs[0].dims, loaded.outputs[0].size) == ((-1, 4), 64)
+    x = randn(4, 8)
+    for variant, batch in enumerate(loaded.dynamic_batch):
+        (got,) = loaded.run_values([x[:batch], np.asarray([batch], np.int32)], variant)
+        np.testing.assert_allclose(got, np.maximum(x[:batch] @ randn(8, 4, seed=1), 0), atol=2e-2)
+    fixed = base(model, output=str(model.parent / "f"), input_shape="x:4,8")
+    assert atc(*fixed)[0] == 0
+    assert LoadedModel.from_file(model.parent / "f.om").weight_size <= loaded.weight_size  # weights are shared
+    assert loaded.weight_size < 2 * 1024 + 3 * 512
+
+
+@pytest.mark.parametrize(
+    ("sizes", "code"),
+    [
+        ("1", "E10035"),
+        ("1,1", "E10039"),
+        ("0,1", "E10038"),
+        ("a,b", "E10003"),
+        (",".join(map(str, range(1, 200))), "E10036"),
+    ],
+)
+def test_dynamic_batch_errors(model: Path, sizes: str, code: str) -> None:
+    status, text = atc(*base(model, input_shape="x:-1,8", dynamic_batch_size=sizes))
+    assert status != 0 and code in text
+
+
+def test_dynamic_batch_needs_an_open_batch(model: Path) -> None:
+    assert "E10040" in atc(*base(model, dynamic_batch_size="1,2"))[1]
+    assert "E10018" in atc(*base(model, input_shape="x:2,-1", dynamic_batch_size="1,2"))[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ascend_sim.graph.ir import Graph, Node
@@ -22,6 +22,7 @@ from ascend_sim.ops.schema import TensorSpec
 from ascend_sim.soc import Soc
 
 Message = dict[str, Any]
+DYNAMIC_INPUT = "ascend_mbatch_shape_data"  # ACL_DYNAMIC_TENSOR_NAME
 FEATURE_BASE = 0x80000000  # logical base address of the work area in task arguments, as ATC writes it
 TASK_KERNEL = 0
 KERNEL_TE = 2
@@ -132,21 +133,33 @@ def output_node_names(graph: Graph) -> list[str]:
     return [f"{n}:{top}" for n, top in zip(graph.attrs["output_nodes"], graph.attrs["output_names"], strict=True)]
 
 
-def in_out(graph: Graph) -> InOut:
-    """What pyACL says about the inputs and outputs of a static graph."""
+def in_out(graphs: Sequence[Graph], batches: tuple[int, ...] = ()) -> InOut:
+    """What pyACL says about the inputs and outputs: sizes of the largest gear, -1 where gears differ, and with gears
+    the extra input that carries the choice."""
+    largest = graphs[-1]
     inputs = []
-    for name in graph.inputs:
-        spec = graph.specs[name]
-        inputs.append(IoDesc(name, spec.nbytes, spec.shape, spec.format, spec.dtype))
+    for index, name in enumerate(largest.inputs):
+        spec = largest.specs[name]
+        dims = _common(tuple(g.specs[g.inputs[index]].shape for g in graphs))
+        inputs.append(IoDesc(name, spec.nbytes, dims, spec.format, spec.dtype))
+    if batches:
+        inputs.append(IoDesc(DYNAMIC_INPUT, 4, (1,), "ND", "int32"))
     outputs = []
-    for name, full in zip(graph.outputs, output_node_names(graph), strict=True):
-        spec = graph.specs[name]
-        fmt = "NCHW" if len(spec.shape) == 4 else "ND"
-        outputs.append(IoDesc(full, spec.nbytes, spec.shape, fmt, spec.dtype))
-    return InOut(tuple(inputs), tuple(outputs))
+    for index, full in enumerate(output_node_names(largest)):
+        spec = largest.specs[largest.outputs[index]]
+        dims = _common(tuple(g.specs[g.outputs[index]].shape for g in graphs))
+        outputs.append(IoDesc(full, spec.nbytes, dims, "NCHW" if len(dims) == 4 else "ND", spec.dtype))
+    return InOut(tuple(inputs), tuple(outputs), batches)
 
 
-def model_def(graph: Graph, plan: MemoryPlan, soc: Soc, name: str, command: str, version: str) -> bytes:
+def _common(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """The shape all share, with -1 on the axes where they differ."""
+    return tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*shapes, strict=True))
+
+
+def model_def(variants: Sequence[tuple[Graph, MemoryPlan]], soc: Soc, name: str, command: str, version: str) -> bytes:
+    """ModelDef of the compiled graphs; the first GraphDef is that of the largest gear."""
+    graph, plan = variants[-1]
     attrs = {
         "atc_cmdline": command,
         "atc_version": f"sim {version}",
@@ -168,7 +181,7 @@ def model_def(graph: Graph, plan: MemoryPlan, soc: Soc, name: str, command: str,
     message = {
         "name": name,
         "version": 1,
-        "graph": [_Encoder(graph, plan).graph_def()],
+        "graph": [_Encoder(g, p).graph_def() for g, p in reversed(variants)],
         "attr": {key: attr(value) for key, value in attrs.items()},
     }
     return encode("ModelDef", message, TABLES)
