@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ascend_sim.asc.machine import Core, on_core
 from ascend_sim.soc import load_soc
 
 
-@lru_cache(maxsize=None)
+@cache
 def _soc(name: str) -> Any:
     return load_soc(name)
 

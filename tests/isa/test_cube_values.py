@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import ascend_sim.asc as asc
+from ascend_sim import asc
 
 few = settings(max_examples=20, deadline=None)
 P = asc.TPosition
@@ -107,7 +107,7 @@ def test_load2d_from_nz(bench: Any, m1: int, k1: int, seed: int) -> None:
     b.put("L1", nz(x, 16))
 
     def program() -> None:
-        one, a2, b2 = asc.LocalTensor("float16", P.A1), asc.LocalTensor("float16", P.A2), asc.LocalTensor("float16", P.B2)
+        one, a2, b2 = (asc.LocalTensor("float16", p) for p in (P.A1, P.A2, P.B2))
         for r in range(m1):
             asc.load_data(a2[r * k1 * 256 :], one, asc.LoadData2DParams(r, k1, m1))
             asc.load_data(b2[r * k1 * 256 :], one, asc.LoadData2DParams(r, k1, m1, if_transpose=True))
@@ -247,7 +247,7 @@ def test_load_data_with_transpose(bench: Any, kind: Any, side: int) -> None:
     k0 = 32 // np.dtype(kind).itemsize
     x = np.random.default_rng(0).integers(-99, 99, (side, side)).astype(kind)
     b = bench("Ascend910B2", "AIC")
-    b.put("L1", nz(x, k0) if side > 16 or k0 == 16 else nz(x, k0))
+    b.put("L1", nz(x, k0))
 
     def program() -> None:
         asc.load_data_with_transpose(
@@ -289,7 +289,7 @@ def test_fixpipe(bench: Any, m: int, n: int, extra: int, relu: bool, seed: int) 
 @few
 @given(seed=st.integers(0, 999), scale=st.floats(0.01, 2), offset=st.integers(-20, 20), signed=st.booleans())
 def test_fixpipe_quantisation(bench: Any, seed: int, scale: float, offset: int, signed: bool) -> None:
-    """Own words of the vendor's golden scripts (reference kernels.md 4.3): multiply, round, 9-bit clamp, offset, clamp."""
+    """asc-devkit's golden scripts in own words: multiply, round, clamp to 9 bits, add the offset, clamp."""
     c = np.random.default_rng(seed).integers(-400, 400, (16, 32)).astype(np.int32)
     bits = np.float32(scale).view(np.uint32) & 0xFFFFE000
     word = int(bits) | (offset & 0x1FF) << 37 | int(signed) << 46

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import ascend_sim.asc as asc
+from ascend_sim import asc
 
 few = settings(max_examples=25, deadline=None)
 P = asc.TPosition

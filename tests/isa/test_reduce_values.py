@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import ascend_sim.asc as asc
+from ascend_sim import asc
 
 few = settings(max_examples=20, deadline=None)
 CHIP = "Ascend910B2"
@@ -39,7 +39,7 @@ def operands(bench: Any, dtype: str, seed: int) -> tuple[Any, np.ndarray, np.nda
 
 
 def issue(b: Any, dtype: str, call: Any) -> None:
-    b.run(lambda: call(asc.LocalTensor(dtype, asc.TPosition.VECIN, 0), asc.LocalTensor(dtype, asc.TPosition.VECIN, 32768)))
+    b.run(lambda: call(*(asc.LocalTensor(dtype, asc.TPosition.VECIN, at) for at in (0, 32768))))
 
 
 @few
@@ -152,7 +152,7 @@ def test_float_sum_order(bench: Any, chip: str) -> None:
     b.put("UB", x, 32768)
 
     def program() -> None:
-        s, d = asc.LocalTensor("float32", asc.TPosition.VECIN, 32768), asc.LocalTensor("float32", asc.TPosition.VECIN, 0)
+        s, d = (asc.LocalTensor("float32", asc.TPosition.VECIN, at) for at in (32768, 0))
         asc.reduce_sum(d, s, asc.LocalTensor("float32", asc.TPosition.VECCALC, 1024), 320)
 
     b.run(program)
