@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import functools
 import operator
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ascend_sim.runtime.host import host_thread
 from ascend_sim.runtime.observe import Event
-from ascend_sim.runtime.system import system
+from ascend_sim.runtime.system import running, system
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,6 +41,32 @@ def _callable(value: Any) -> Any:
     if not callable(value):
         raise TypeError(f"expected a function, got {type(value).__name__}")
     return value
+
+
+_process = {"forked": False}
+
+
+def _after_fork() -> None:
+    """A child has no threads and no device of its parent: it may run, but not use what it inherited."""
+    if running() is not None:
+        _process["forked"] = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _refuse(name: str) -> Any:
+    from acl import _names, errors
+
+    host_thread().call = name
+    _, module, short = name.split(".") if name.count(".") == 2 else ("acl", "", name.rpartition(".")[2])
+    ret = errors.fail(
+        errors.RT_INTERNAL,
+        "the device was used before this process was forked: a forked child cannot use it. Start workers with the "
+        '"spawn" method, or use the device in the children only.',
+    )
+    return _names.failure(_names.table(module)[short][1], ret)
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
@@ -116,6 +143,8 @@ def api(name: str, c_name: str, cost: str = "none") -> Callable[[F], F]:
             @functools.wraps(function)
             def call(*args: Any) -> Any:
                 ready = checked(args) if most else ()
+                if _process["forked"]:
+                    return _refuse(name)
                 machine = system()
                 thread = host_thread()
                 thread.call = name

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ascend_sim.runtime.observe import Event
 from ascend_sim.runtime.tasks import move
@@ -20,8 +19,7 @@ class BadAddress(ValueError):
     """An address range that no copy may touch; the message says what lies there."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a byte range lies. ``device`` is -1 on the host; ``block`` is None for foreign host memory."""
 
     address: int
