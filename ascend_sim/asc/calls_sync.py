@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from ascend_sim.asc.machine import Core, current, no_pipe
@@ -9,20 +10,22 @@ from ascend_sim.asc.params import DataCopyParams
 from ascend_sim.asc.tensor import GlobalTensor, LocalTensor
 from ascend_sim.isa.enums import EVENT_PIPES, PIPE_OF, HardEvent, PipeID
 from ascend_sim.isa.instr import CROSS_FLAG_IDS, Pipe, ScalarWork
-from ascend_sim.isa.legality import InstructionError, source_place
+from ascend_sim.isa.legality import ChipRules, InstructionError, source_place
 
 SCALAR_SYNC = ScalarWork("sync")
 
 
-def _flag(core: Core, call: str, event: int, event_id: int) -> tuple[Pipe, Pipe]:
+@lru_cache(maxsize=4096)
+def _flag(rules: ChipRules, kind: str, call: str, event: int, event_id: int) -> tuple[Pipe, Pipe]:
+    """(source, destination) pipe of a legal flag."""
     pair = EVENT_PIPES.get(event)
     if pair is None:
         raise InstructionError(call, "event", event, "expected a HardEvent")
-    if not 0 <= event_id < core.rules.flag_ids:
-        raise InstructionError(call, "event_id", event_id, f"{core.rules.name} has ids 0..{core.rules.flag_ids - 1}")
+    if not 0 <= event_id < rules.flag_ids:
+        raise InstructionError(call, "event_id", event_id, f"{rules.name} has ids 0..{rules.flag_ids - 1}")
     for pipe in pair:
-        if (pipe == Pipe.FIX and not core.rules.fixpipe) or no_pipe(pipe, core.kind):
-            rule = f"this core ({core.kind}) has no pipe {pipe.name}"
+        if (pipe == Pipe.FIX and not rules.fixpipe) or no_pipe(pipe, kind):
+            rule = f"this core ({kind}) has no pipe {pipe.name}"
             raise InstructionError(call, "event", HardEvent(event).name, rule)
     return pair
 
@@ -30,7 +33,7 @@ def _flag(core: Core, call: str, event: int, event_id: int) -> tuple[Pipe, Pipe]
 def set_flag(event: HardEvent, event_id: int = 0) -> None:
     """Post flag ``event_id`` of the pair when the source pipe has finished everything issued before."""
     core = current()
-    src, dst = _flag(core, "set_flag", event, event_id)
+    src, dst = _flag(core.rules, core.kind, "set_flag", event, event_id)
     if core.tb is not None:
         core.tb.set_flag(src, dst, event_id, source_place() if core.debug else None)
     if core.memory is not None:
@@ -41,7 +44,7 @@ def set_flag(event: HardEvent, event_id: int = 0) -> None:
 def wait_flag(event: HardEvent, event_id: int = 0) -> None:
     """Block the destination pipe until the flag is posted, and consume it."""
     core = current()
-    src, dst = _flag(core, "wait_flag", event, event_id)
+    src, dst = _flag(core.rules, core.kind, "wait_flag", event, event_id)
     if core.tb is not None:
         core.tb.wait_flag(src, dst, event_id, source_place() if core.debug else None)
     if core.memory is not None:
