@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -125,7 +126,7 @@ def test_living_blocks_never_overlap(steps: list[tuple[int, bool]]) -> None:
             except OutOfMemory as error:
                 assert error.free < size + GRAIN or memory.capacity < size
         spans = sorted((b.address, b.end) for b in living)
-        assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+        assert all(a[1] <= b[0] for a, b in pairwise(spans))
         assert memory.used == sum(b.padded for b in living)
         assert all(memory.find(b.address + b.size - 1) is b for b in living)
 
