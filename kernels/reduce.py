@@ -1,0 +1,331 @@
+"""Reductions over axes: sum, mean, maximum, minimum, product.
+
+The input is seen as ``outer x depth x inner``. With ``inner`` 1 each row is folded and reduced to one value; else rows
+of one slice are combined element by element. Half and bf16 sums and products run in float32. Cores share the kept
+axes only, as in the stock schedule. H and W of NC1HWC0 go to `_spatial`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from ascend_sim import asc
+from ascend_sim.ops.registry import NoKernel, kernel
+from ascend_sim.ops.schema import OpCall, TensorSpec
+from ascend_sim.ops.values.reduce import reduce_axes
+
+from ._flat import global_tensor, vector_copy
+from ._lines import COMBINE, Heap, Lines, lines_of, neutral
+from ._rows import Rows, rows_of
+from ._spatial import spatial_launch
+from ._sync import Pipeline
+from ._vector import BLOCK, REPEAT, align, ceil_div, deal, item_bytes, legal, padded_dma, vector_cores
+
+if TYPE_CHECKING:
+    from ascend_sim.soc import Soc
+
+_TYPES = ("float16", "bfloat16", "float32", "int32")
+
+
+@dataclass(frozen=True)
+class RowsPlan:
+    """``rows`` rows of ``length``; tiles of ``tile`` rows, or pieces of ``piece`` elements of one row (moved by
+    ``lines.io``, the last by ``last.io``). ``unit`` results fill whole blocks."""
+
+    rows: int
+    length: int
+    tile: int
+    piece: int
+    units: int
+    lines: Lines
+    last: Lines
+    how: str
+    factor: float
+    dtype: str
+    buffers: int
+    unit: int
+    padded: bool
+
+    @property
+    def pieces(self) -> int:
+        return ceil_div(self.length, self.piece)
+
+    def count(self, block: int) -> int:
+        return min(self.units, self.rows - block * self.units)
+
+
+@asc.jit
+def reduce_rows(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: RowsPlan) -> None:
+    """One result per row."""
+    source, target = global_tensor(src), global_tensor(dst)
+    lines, work = plan.lines, plan.lines.dtype
+    area, room = plan.tile * lines.io.pitch, align(plan.tile, 16)
+    heap = Heap()
+    sets = [(heap.take(plan.dtype, area), heap.take(plan.dtype, room)) for _ in range(plan.buffers)]
+    wide = None if work == plan.dtype else heap.take(work, area)
+    scratch, values = heap.take(work, plan.tile * lines.width), heap.take(work, room)
+    first, count = asc.get_block_idx() * plan.units, plan.count(asc.get_block_idx())
+    pipe = Pipeline(plan.buffers)
+    for t in asc.steady(ceil_div(count, plan.tile)):
+        row = first + t * plan.tile
+        n = min(plan.tile, count - t * plan.tile)
+        for p in asc.steady(plan.pieces):
+            part = lines if p + 1 < plan.pieces else plan.last
+            slot = (t * plan.pieces + p) % plan.buffers
+            taken, result = sets[slot]
+            pipe.load(slot)
+            part.io.load(taken, source[row * plan.length + p * plan.piece :], n, plan.length)
+            pipe.compute(slot)
+            data = taken
+            if wide is not None:
+                asc.cast(wide, taken, asc.RoundMode.CAST_NONE, count=n * part.io.pitch)
+                data = wide
+            if p == 0:
+                asc.duplicate(scratch, neutral(plan.how, work), count=n * lines.width)
+            part.fold(plan.how, data, n, scratch)
+            if p + 1 == plan.pieces:
+                lines.finish(plan.how, scratch, n, values)
+                _result(plan, values, result, n)
+            pipe.store(slot)
+            if p + 1 == plan.pieces:
+                _store(plan, target[row:], result, n)
+            pipe.done(slot)
+    pipe.drain()
+
+
+def _result(plan: RowsPlan, values: asc.LocalTensor, result: asc.LocalTensor, n: int) -> None:
+    if plan.factor != 1.0:
+        asc.muls(values, values, plan.factor, count=n)
+    if values.dtype is result.dtype:
+        vector_copy(result, values, n)
+    else:
+        mode = asc.RoundMode.CAST_RINT if plan.dtype == "bfloat16" else asc.RoundMode.CAST_NONE
+        asc.cast(result, values, mode, count=n)
+
+
+def _store(plan: RowsPlan, target: asc.GlobalTensor, result: asc.LocalTensor, n: int) -> None:
+    """``n`` results; without byte-exact DMA the last few of a core go through the scalar unit."""
+    whole = n // plan.unit * plan.unit
+    if plan.padded and whole < n:
+        asc.data_copy_pad(target, result, asc.DataCopyParams(1, n * result.dtype.size, 0, 0))
+        return
+    if whole:
+        asc.data_copy(target, result, whole)
+    if whole < n:
+        asc.set_flag(asc.HardEvent.V_S, 2)
+        asc.wait_flag(asc.HardEvent.V_S, 2)
+        for i in range(whole, n):
+            target.set_value(i, result.get_value(i))
+
+
+@dataclass(frozen=True)
+class ColumnsPlan:
+    """``outer`` slices of ``depth`` rows x ``inner``; pieces of ``piece`` columns, ``rows`` rows at a time."""
+
+    outer: int
+    depth: int
+    inner: int
+    piece: int
+    rows: int
+    io: Rows
+    last_io: Rows
+    units: int
+    how: str
+    factor: float
+    dtype: str
+    work: str
+    buffers: int
+
+    @property
+    def pieces(self) -> int:
+        return ceil_div(self.inner, self.piece)
+
+    def count(self, block: int) -> int:
+        return min(self.units, self.outer * self.pieces - block * self.units)
+
+    def signature(self, block: int) -> object:
+        return self.count(block), block * self.units % self.pieces if self.io != self.last_io else 0
+
+
+@asc.jit
+def reduce_columns(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: ColumnsPlan) -> None:
+    """One result per column of every slice."""
+    source, target = global_tensor(src), global_tensor(dst)
+    pitch = plan.io.pitch
+    heap = Heap()
+    sets = [(heap.take(plan.dtype, plan.rows * pitch), heap.take(plan.dtype, pitch)) for _ in range(plan.buffers)]
+    wide = None if plan.work == plan.dtype else heap.take(plan.work, plan.rows * pitch)
+    total = heap.take(plan.work, pitch)
+    combine = COMBINE[plan.how]
+    first = asc.get_block_idx() * plan.units
+    steps = ceil_div(plan.depth, plan.rows)
+    pipe = Pipeline(plan.buffers)
+    for u in asc.steady(plan.count(asc.get_block_idx())):
+        outer, piece = divmod(first + u, plan.pieces)
+        io = plan.io if piece + 1 < plan.pieces else plan.last_io
+        width = io.pitch
+        for s in asc.steady(steps):
+            slot = (u * steps + s) % plan.buffers
+            taken, result = sets[slot]
+            n = min(plan.rows, plan.depth - s * plan.rows)
+            at = (outer * plan.depth + s * plan.rows) * plan.inner + piece * plan.piece
+            pipe.load(slot)
+            io.load(taken, source[at:], n, plan.inner)
+            pipe.compute(slot)
+            data = taken
+            if wide is not None:
+                asc.cast(wide, taken, asc.RoundMode.CAST_NONE, count=n * width)
+                data = wide
+            _fold_rows(combine, data, n, width)
+            if s == 0:
+                vector_copy(total, data, width)
+            else:
+                combine(total, total, data, count=width)
+            if s + 1 == steps:
+                if plan.factor != 1.0:
+                    asc.muls(total, total, plan.factor, count=width)
+                if wide is None:
+                    vector_copy(result, total, width)
+                else:
+                    mode = asc.RoundMode.CAST_RINT if plan.dtype == "bfloat16" else asc.RoundMode.CAST_NONE
+                    asc.cast(result, total, mode, count=width)
+            pipe.store(slot)
+            if s + 1 == steps:
+                io.store(target[outer * plan.inner + piece * plan.piece :], result, 1)
+            pipe.done(slot)
+    pipe.drain()
+
+
+def _fold_rows(combine: object, data: asc.LocalTensor, rows: int, width: int) -> None:
+    """Combine rows into the first by halves."""
+    while rows > 1:
+        low = ceil_div(rows, 2)
+        combine(data, data, data[low * width :], count=(rows - low) * width)  # type: ignore[operator]
+        rows = low
+
+
+@kernel(
+    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumD", "ReduceMeanD", "ReduceMaxD",
+    "ReduceMinD", "ReduceProdD",
+)  # fmt: skip
+def plan_reduce(call: OpCall, soc: Soc) -> list[asc.Launch]:
+    """Raises `NoKernel` for scattered axes, blocked formats other than H and W of NC1HWC0, and other types."""
+    x, y = call.inputs[0], call.outputs[0]
+    if x is None or x.dtype not in _TYPES or x.size == 0:
+        raise NoKernel("reduction of this type")
+    name = call.type.removeprefix("Reduce").removesuffix("D").lower()
+    how, mean = ("sum", True) if name == "mean" else (name, False)
+    axes = sorted(reduce_axes(call.inputs, dict(call.attrs), len(x.logical_shape)))
+    if x.format == "NC1HWC0":
+        if axes != [2, 3] or y.format != "NC1HWC0" or how == "prod":
+            raise NoKernel(f"reduction of NC1HWC0 over {axes}")
+        return [spatial_launch(x, y, how, mean, soc)]
+    if x.format not in ("ND", "NCHW", "NHWC"):
+        raise NoKernel(f"reduction of {x.format}")
+    axes = [a for a in axes if x.shape[a] != 1]
+    shape = x.shape
+    if not axes:
+        outer, depth, inner = x.size, 1, 1
+    else:
+        between = [a for a in range(axes[0], axes[-1] + 1) if a not in axes and shape[a] != 1]
+        if between:
+            raise NoKernel(f"reduction over scattered axes {axes}")
+        outer, depth = prod(shape[: axes[0]]), prod(shape[axes[0] : axes[-1] + 1])
+        inner = prod(shape[axes[-1] + 1 :])
+    work = "float32" if x.dtype == "bfloat16" or (x.dtype == "float16" and how in ("sum", "prod")) else x.dtype
+    if mean and work == "int32":
+        raise NoKernel("mean of integers")
+    factor = 1.0 / depth if mean else 1.0
+    if inner > 1:
+        return [_columns(x, y, (outer, depth, inner), (how, factor, work), soc)]
+    return [_rows(x, y, (outer, depth), (how, factor, work), soc)]
+
+
+def _rows(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int], what: tuple[str, float, str], soc: Soc) -> asc.Launch:
+    rows, length = sizes
+    how, factor, work = what
+    if not legal(soc, {"sum": "vadd", "prod": "vmul"}.get(how, "v" + how), work):
+        raise NoKernel(f"{how} of {work}")
+    item = item_bytes(x.dtype)
+    io = rows_of(soc, length, [item])
+    if io.mode == "scalar" and rows * length > 4096:
+        raise NoKernel(f"rows of {length} elements are shorter than a block")
+    converted = item_bytes(work) if work != x.dtype else 0
+    unit = BLOCK // item
+    kind, cores = vector_cores(soc)
+    units, blocks = deal(rows, cores, 1 if rows < cores or padded_dma(soc) else unit)
+    room = soc.buffers.ub_bytes - 8 * REPEAT
+
+    def fit(pitch: int, buffers: int) -> int:
+        """Rows of ``pitch`` elements that fit."""
+        return room // (pitch * (item * buffers + converted) + REPEAT + 16)
+
+    buffers = 1 if fit(io.pitch, 1) >= units else 2
+    piece, last = length, io
+    if fit(io.pitch, 1) < 1:
+        most = (room - REPEAT - 64) // (2 * item + converted) // unit * unit
+        piece = align(ceil_div(length, ceil_div(length, most)), unit)
+        io = rows_of(soc, piece, [item])
+        last = rows_of(soc, length - (ceil_div(length, piece) - 1) * piece, [item])
+        tile, buffers = 1, 2
+    else:
+        if fit(io.pitch, buffers) < 1:
+            buffers = 1
+        tile = min(fit(io.pitch, buffers), units)
+        if tile < units and tile > unit:
+            tile = tile // unit * unit
+    plan = RowsPlan(
+        rows, length, tile, piece, units, lines_of(soc, io, work), lines_of(soc, last, work), how, factor, x.dtype,
+        buffers, unit, padded_dma(soc),
+    )  # fmt: skip
+    return _launch(reduce_rows, x, y, plan, plan.count, blocks, soc)
+
+
+def _columns(
+    x: TensorSpec, y: TensorSpec, sizes: tuple[int, int, int], what: tuple[str, float, str], soc: Soc
+) -> asc.Launch:
+    outer, depth, inner = sizes
+    how, factor, work = what
+    if not legal(soc, {"sum": "vadd", "prod": "vmul"}.get(how, "v" + how), work):
+        raise NoKernel(f"{how} of {work}")
+    item = item_bytes(x.dtype)
+    converted = item_bytes(work) if work != x.dtype else 0
+    unit = BLOCK // item
+    kind, cores = vector_cores(soc)
+    room = soc.buffers.ub_bytes - 8 * BLOCK
+    per_row, fixed = 2 * item + converted, 2 * item + item_bytes(work)
+    most = room // (min(depth, 64) * per_row + fixed) // unit * unit
+    most = max(most, unit)
+    pieces = max(ceil_div(inner, most), min(ceil_div(cores, outer), ceil_div(inner, max(unit, 64))))
+    piece = min(align(ceil_div(inner, pieces), unit), inner)
+    io = rows_of(soc, piece, [item])
+    last = rows_of(soc, inner - (ceil_div(inner, piece) - 1) * piece, [item])
+    for part in (io, last):
+        if part.mode == "scalar" and outer * depth * part.length > 4096:
+            raise NoKernel(f"rows of {part.length} elements are shorter than a block")
+    rows = (room // io.pitch - fixed) // per_row
+    if rows < 1:
+        raise NoKernel("a row does not fit the unified buffer")
+    rows = min(rows, depth)
+    rows = ceil_div(depth, ceil_div(depth, rows))
+    units, blocks = deal(outer * ceil_div(inner, piece), cores)
+    buffers = 2 if units * ceil_div(depth, rows) > 1 else 1
+    plan = ColumnsPlan(outer, depth, inner, piece, rows, io, last, units, how, factor, x.dtype, work, buffers)
+    return _launch(reduce_columns, x, y, plan, plan.signature, blocks, soc)
+
+
+def _launch(
+    function: object, x: TensorSpec, y: TensorSpec, plan: object, signature: object, blocks: int, soc: Soc
+) -> asc.Launch:
+    return asc.Launch(
+        function,  # type: ignore[arg-type]
+        block_dim=blocks,
+        kind=vector_cores(soc)[0],
+        args=(("in", 0), ("out", 0)),
+        gm=[("x", x.dtype, x.nbytes, "in"), ("y", y.dtype, y.nbytes, "out")],
+        consts={"plan": plan},
+        soc=soc,
+        signature=signature,  # type: ignore[arg-type]
+    )
