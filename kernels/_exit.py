@@ -93,10 +93,12 @@ class ExitPlan:
 
 
 def plan_exit(
-    soc: Soc, acc: str, out: str, steps: Sequence[Step], extras: int, bias: str | None, columns: int, rows: bool
-) -> ExitPlan:
+    soc: Soc, acc: str, out: str, steps: Sequence[Step], extras: int, bias: str | None, columns: int, rows: bool,
+    scattered: bool = False,
+) -> ExitPlan:  # fmt: skip
     """Plan for accumulators of type ``acc``, output type ``out``, epilogue ``steps`` with ``extras`` further inputs,
-    a bias of dtype ``bias`` over ``columns`` columns of a core. Raises `NoKernel` for a type pair without a path."""
+    a bias of dtype ``bias`` over ``columns`` columns of a core. ``scattered``: pixels go to places the fixpipe cannot
+    reach, always through UB. Raises `NoKernel` for a type pair without a path."""
     fixpipe = soc.chip.has_fixpipe
     relu = bool(steps) and steps[0][0] == "relu"
     rest = tuple(steps[1:] if relu else steps)
@@ -112,7 +114,7 @@ def plan_exit(
         program = builder.build(builder.cast(apply_steps(builder, builder.cast(x, compute), rest, wide), out))
     if (acc, middle) not in QUANT:
         raise NoKernel(f"no conversion {acc} -> {middle} on the way out of L0C")
-    kind = "vector" if not fixpipe else "fixpipe" if program is None else "mix" if soc.chip.split_cores else "vector"
+    kind = "vector" if not fixpipe else "fixpipe" if program is None and not scattered else "mix" if soc.chip.split_cores else "vector"
     place = "" if bias is None else "table" if fixpipe else "l0c"
     base = ExitPlan(
         kind, acc, middle, out, rows, relu, program, None, extras, 0, 2, 0, place, bias or acc, align(columns, 16)
@@ -145,7 +147,7 @@ def _with_tiles(plan: ExitPlan, room: int) -> ExitPlan:
     )  # fmt: skip
 
 
-def pieces(place: Place, piece: int) -> Iterator[tuple[int, int, int, int]]:
+def pieces(place: Any, piece: int) -> Iterator[tuple[int, int, int, int]]:
     """Cut a tile for UB: (first block, blocks, first row, rows) with blocks x rows x 16 <= ``piece``."""
     panel = place.mp * 16
     if panel <= piece:
@@ -215,9 +217,9 @@ class VectorTiles:
     """The UB side: takes pieces from a source, runs the program, writes them out. Used on the cube's own core
     (``fetch`` copies from L0C on the vector or fix pipe) and on vector cores (``fetch`` reads the workspace)."""
 
-    def __init__(self, plan: ExitPlan, out: Any, extras: Sequence[Any], base: int) -> None:
+    def __init__(self, plan: ExitPlan, out: Any, extras: Sequence[Any], base: int, outlet: type[Outlet] = Outlet) -> None:
         self.plan = plan
-        self.outlet = Outlet(plan, out, extras)
+        self.outlet = outlet(plan, out, extras)
         self.store = Ring(E.MTE3_V, E.V_MTE3, 0, plan.sets)
         self.load = Ring(E.V_MTE2, E.MTE2_V, 0, plan.sets)
         self.sets: list[list[Any]] = []
@@ -275,14 +277,15 @@ class CoupledExit:
     """Exit through UB of the same core, by the vector pipe (or the fixpipe of chips that have one)."""
 
     def __init__(
-        self, plan: ExitPlan, out: Any, extras: Sequence[Any], slots: int, slot_elements: int, bias: Any, columns: int
-    ) -> None:
+        self, plan: ExitPlan, out: Any, extras: Sequence[Any], slots: int, slot_elements: int, bias: Any, columns: int,
+        outlet: type[Outlet] = Outlet,
+    ) -> None:  # fmt: skip
         """``bias``: GlobalTensor at the first of the ``columns`` columns this core computes, or None."""
         self.plan = plan
         self.by_fix = plan.bias != "l0c" and asc.current_soc().chip.has_fixpipe
         self.ring = Ring(E.FIX_M, E.M_FIX, 0, slots) if self.by_fix else Ring(E.V_M, E.M_V, 0, slots)
         self.acc = [asc.LocalTensor(plan.acc, P.CO1, s * slot_elements * 4, slot_elements) for s in range(slots)]
-        self.tiles = VectorTiles(plan, out, extras, plan.bias_ub_bytes)
+        self.tiles = VectorTiles(plan, out, extras, plan.bias_ub_bytes, outlet)
         self.source, self.columns = bias, columns
         self.bias: Any = None
 

@@ -297,19 +297,31 @@ class _CubeSide:
         if source.k_outer and not left:  # fractals are in order
             load_fractals(dst, src[at * high * 16 * k0 :], k1, r1, high, 1)
         elif self.plan.window_loads:
-            width = high * 16
-            if source.k_outer:
-                window = (align(depth, k0), k1 * k0, r1 * 16, k, 0)
-            else:
-                window = (align(rows, k0), r1 * 16, align(size, max(k0, 16) if k0 <= 16 else k0), 0, k)
-            channels, k_ext, m_ext, k_start, m_start = window
-            asc.load_data(dst, src, asc.LoadData3DParamsV2(
-                (0, 0, 0, 0), 1, width, max(channels, k_ext), k_ext, m_ext, k_start, m_start,
-                en_transpose=left and not source.k_outer,
-            ))  # fmt: skip
+            self._window(dst, src, source, rows, k, size, depth, left)
         elif left and source.k_outer:
             load_fractals(dst, src[at * high * 16 * k0 :], r1, k1, 1, high)
         elif left:
             load_fractals(dst, src[at * 256 :], r1, k1, high, 1, transpose=True)
         else:
             load_fractals(dst, src[at * 256 :], k1, r1, 1, high, transpose=True)
+
+    def _window(self, dst: Any, src: Any, source: Source, rows: int, k: int, size: int, depth: int, left: bool) -> None:
+        """The load as a window of the im2col matrix of a 1 x n feature map: positions are the panel axis, channels
+        the other one."""
+        k0 = self.plan.k0
+        r1, k1 = ceil_div(rows, 16), ceil_div(size, k0)
+        if source.k_outer:
+            asc.load_data(dst, src, asc.LoadData3DParamsV2(
+                (0, 0, 0, 0), 1, r1 * 16, align(depth, k0), k1 * k0, r1 * 16, k, 0,
+            ))  # fmt: skip
+            return
+        width, channels = align(depth, 16), align(rows, 16)
+        if left and k1 * k0 % 16:  # positions come in sixteens: one fractal row at a time, the surplus overwritten
+            for i in range(r1):
+                asc.load_data(dst[i * k1 * 16 * k0 :], src, asc.LoadData3DParamsV2(
+                    (0, 0, 0, 0), 1, width, channels, 16, align(size, 16), i * 16, k, en_transpose=True,
+                ))  # fmt: skip
+            return
+        asc.load_data(dst, src, asc.LoadData3DParamsV2(
+            (0, 0, 0, 0), 1, width, channels, r1 * 16, k1 * k0, 0, k, en_transpose=left,
+        ))  # fmt: skip

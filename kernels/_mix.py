@@ -11,7 +11,7 @@ from typing import Any
 
 from ascend_sim import asc
 from ascend_sim.kernels._cube import BLOCK, E, P, Ring, block_index, copy_rows
-from ascend_sim.kernels._exit import QUANT, ExitPlan, Place, VectorTiles, pieces
+from ascend_sim.kernels._exit import QUANT, ExitPlan, Outlet, Place, VectorTiles, pieces
 from ascend_sim.kernels._vector import item_bytes
 
 READY, FREE = 0, 1
@@ -63,13 +63,15 @@ class MixExit:
             asc.cross_core_wait_flag(FREE, 2, asc.PipeID.FIX)
 
 
-def vector_side(plan: ExitPlan, arguments: dict[str, list[Any]], places: Iterable[Place], l0c: int) -> None:
+def vector_side(
+    plan: ExitPlan, arguments: dict[str, list[Any]], places: Iterable[Any], l0c: int, outlet: type[Outlet] = Outlet
+) -> None:
     """Vector side: every tile of the block, its pieces dealt alternately to the two cores."""
     size = l0c // 4
     me = asc.get_sub_block_idx()
     block = block_index()
     work = arguments["work"][0][block * WORK_TILES * size :]
-    tiles = VectorTiles(plan, arguments["y"][0], arguments.get("extra", []), 0)
+    tiles = VectorTiles(plan, arguments["y"][0], arguments.get("extra", []), 0, outlet)
     load = Ring(E.V_MTE2, E.MTE2_V, 4, plan.sets)
     tiles.open()
     load.open()

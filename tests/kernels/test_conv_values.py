@@ -131,3 +131,26 @@ def test_depthwise(chip: str, n: int, c: int, size: int, k: int, stride: int, bi
         "strides": (1, 1, stride, stride), "pads": (k // 2,) * 4, "data_format": "NCHW", "epilogue": steps,
     }  # fmt: skip
     check(chip, "DepthwiseConv2D", data(rng, n, c, size, size), data(rng, c, 1, k, k), data(rng, c) if bias else None, attrs)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from(CHIPS), st.integers(1, 2), st.integers(1, 40), st.integers(1, 40), st.integers(1, 9),
+    st.integers(1, 9), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2), st.booleans(),
+    st.sampled_from(((), (("relu",),), (("sigmoid",),))), st.integers(0, 1), st.integers(0, 99),
+)  # fmt: skip
+def test_transposed(
+    chip: str, n: int, c: int, o: int, h: int, w: int, sh: int, sw: int, more: int, pad: int, bias: bool, steps: Any,
+    extra: int, seed: int,
+) -> None:  # fmt: skip
+    kh, kw = sh + more, sw + max(more - 1, 0)
+    extra = min(extra, sh - 1, sw - 1)
+    assume(pad < kh and pad < kw)
+    assume((h - 1) * sh + kh - 2 * pad + extra > 0 and (w - 1) * sw + kw - 2 * pad + extra > 0)
+    rng = np.random.default_rng(seed)
+    attrs = {
+        "strides": (1, 1, sh, sw), "pads": (pad,) * 4, "data_format": "NCHW", "epilogue": steps,
+        "output_padding": (0, 0, extra, extra),
+    }  # fmt: skip
+    x, f = data(rng, n, c, h, w), data(rng, c, o, kh, kw)
+    check(chip, "Conv2DTransposeD", x, f, data(rng, o) if bias else None, attrs)
