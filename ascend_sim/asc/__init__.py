@@ -112,8 +112,10 @@ from ascend_sim.asc.machine import (
     current_soc,
     get_block_idx,
     get_block_num,
+    get_data_block_size_in_bytes,
     get_sub_block_idx,
     get_sub_block_num,
+    get_system_cycle,
     get_task_ratio,
 )
 from ascend_sim.asc.params import (
@@ -358,9 +360,11 @@ __all__ = [
     "get_block_idx",
     "get_block_num",
     "get_cmp_mask",
+    "get_data_block_size_in_bytes",
     "get_gather_mask_remain_count",
     "get_sub_block_idx",
     "get_sub_block_num",
+    "get_system_cycle",
     "get_task_ratio",
     "get_tpipe_ptr",
     "half",

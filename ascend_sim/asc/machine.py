@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.trace import TraceBuilder
-from ascend_sim.isa.buffers import CoreMemory, View
+from ascend_sim.isa.buffers import BLOCK, CoreMemory, View
 from ascend_sim.isa.dtypes import DataType
-from ascend_sim.isa.instr import Pipe, Work
+from ascend_sim.isa.instr import Pipe, ScalarWork, Work
 from ascend_sim.isa.legality import ChipRules, rules_for, source_place
 
 if TYPE_CHECKING:
@@ -167,6 +167,20 @@ def get_sub_block_num() -> int:
 def get_task_ratio() -> int:
     """Vector cores per cube core in this kernel."""
     return current().sub_block_num
+
+
+def get_system_cycle() -> int:
+    """System counter. Simulated time is not known while instructions are issued: 0, and the trace is marked value
+    dependent."""
+    core = current()
+    core.emit(Pipe.S, ScalarWork("get_system_cycle"))
+    core.value_dependent = True
+    return 0
+
+
+def get_data_block_size_in_bytes() -> int:
+    """Bytes of a data block."""
+    return BLOCK
 
 
 def ascend_is_aic() -> bool:
