@@ -36,7 +36,7 @@ class Core:
     """
 
     __slots__ = (
-        "atomic", "baton", "block_idx", "block_num", "cmp_mask", "cube_mode", "debug", "deq_scale", "flags", "fmatrix",
+        "atomic", "baton", "block_idx", "block_num", "cmp_mask", "debug", "deq_scale", "flags", "fmatrix",
         "gm", "gm_names", "hf32", "kind", "mask", "mask_counter", "memory", "notes", "pad_value", "pipe_manager",
         "quant_word", "remain_count", "repeat_config", "rules", "soc", "sub_block_idx", "sub_block_num", "tb",
         "value_dependent",
@@ -71,7 +71,6 @@ class Core:
         self.quant_word = 0
         self.deq_scale: Any = 1.0
         self.hf32 = False
-        self.cube_mode = 0
         self.remain_count = 0
         self.pipe_manager: Any = None
 
