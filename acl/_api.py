@@ -6,12 +6,14 @@ from __future__ import annotations
 import functools
 import operator
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from acl import errors
 from ascend_sim.runtime.host import host_thread
 from ascend_sim.runtime.observe import Event
-from ascend_sim.runtime.system import running, system
+from ascend_sim.runtime.system import MachineError, running, system
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,7 +45,7 @@ def _callable(value: Any) -> Any:
     return value
 
 
-_process = {"forked": False}
+_process: dict[str, Any] = {"forked": False, "said": ""}
 
 
 def _after_fork() -> None:
@@ -56,17 +58,28 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _refuse(name: str) -> Any:
-    from acl import _names, errors
+_FORKED = (
+    "the device was used before this process was forked: a forked child cannot use it. Start workers with the "
+    '"spawn" method, or use the device in the children only.'
+)
+
+
+def _refuse(name: str, code: int, why: str) -> Any:
+    """Fail in the documented shape of a function."""
+    from acl import _names
 
     host_thread().call = name
-    _, module, short = name.split(".") if name.count(".") == 2 else ("acl", "", name.rpartition(".")[2])
-    ret = errors.fail(
-        errors.RT_INTERNAL,
-        "the device was used before this process was forked: a forked child cannot use it. Start workers with the "
-        '"spawn" method, or use the device in the children only.',
-    )
-    return _names.failure(_names.table(module)[short][1], ret)
+    parts = name.split(".")
+    shape = _names.table(parts[1] if len(parts) == 3 else "")[parts[-1]][1]
+    return _names.failure(shape, errors.fail(code, why))
+
+
+def _no_machine(name: str, error: MachineError) -> Any:
+    """The chip cannot be simulated; said on stderr once, since few programs ask for messages."""
+    if str(error) != _process["said"]:
+        _process["said"] = str(error)
+        sys.stderr.write(f"ascend-sim: {error}\n")
+    return _refuse(name, errors.INVALID_PARAM, f"{error}.")
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
@@ -136,7 +149,10 @@ def api(name: str, c_name: str, cost: str = "none") -> Callable[[F], F]:
             def call(*args: Any) -> Any:
                 ready = checked(args) if most else ()
                 host_thread().call = name
-                return function(*ready)
+                try:
+                    return function(*ready)
+                except MachineError as error:
+                    return _no_machine(name, error)
 
         else:
 
@@ -144,8 +160,11 @@ def api(name: str, c_name: str, cost: str = "none") -> Callable[[F], F]:
             def call(*args: Any) -> Any:
                 ready = checked(args) if most else ()
                 if _process["forked"]:
-                    return _refuse(name)
-                machine = system()
+                    return _refuse(name, errors.RT_INTERNAL, _FORKED)
+                try:
+                    machine = system()
+                except MachineError as error:
+                    return _no_machine(name, error)
                 thread = host_thread()
                 thread.call = name
                 start = thread.now

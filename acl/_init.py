@@ -111,8 +111,8 @@ def init(config_path: str | None = None, /) -> int:
     ret = _apply(content, str(config_path))
     if ret:
         return ret
-    state.count, state.config, state.finalized = 1, text, False
     system()
+    state.count, state.config, state.finalized = 1, text, False
     return 0
 
 

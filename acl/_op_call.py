@@ -145,7 +145,7 @@ def _with_values(
     return filled
 
 
-def prepare(  # noqa: PLR0917
+def prepare(
     op_type: str,
     inputs: Sequence[TensorDesc],
     buffers: Sequence[DataBuffer] | None,

@@ -115,7 +115,7 @@ def kernel_args_finalize(args_handle: int, /) -> int:
 
 
 @api("acl.rt.launch_kernel_with_config", "aclrtLaunchKernelWithConfig", "launch")
-def launch_kernel_with_config(  # noqa: PLR0917
+def launch_kernel_with_config(
     func_handle: int, block_dim: int, stream: int, cfg: object, args_handle: int, reserve: object, /
 ) -> int:
     function = _find(func_handle, Function, "acl.rt.binary_get_function")

@@ -233,7 +233,7 @@ def _copy_task(target: Place, source: Place, width: int, *pitches: int) -> CopyT
 
 
 @api("acl.rt.memcpy_async", "aclrtMemcpyAsync", "memcpy_async")
-def memcpy_async(dst: int, dst_max: int, src: int, count: int, kind: int, stream: int, /) -> int:  # noqa: PLR0917
+def memcpy_async(dst: int, dst_max: int, src: int, count: int, kind: int, stream: int, /) -> int:
     if count == 0:
         return 0
     ret = _check(dst, dst_max, src, count, kind)
@@ -254,7 +254,7 @@ def memcpy_async(dst: int, dst_max: int, src: int, count: int, kind: int, stream
 
 
 @api("acl.rt.memcpy_async_with_condition", "aclrtMemcpyAsyncWithCondition", "memcpy_async")
-def memcpy_async_with_condition(dst: int, dst_max: int, src: int, count: int, kind: int, stream: int, /) -> int:  # noqa: PLR0917
+def memcpy_async_with_condition(dst: int, dst_max: int, src: int, count: int, kind: int, stream: int, /) -> int:
     if count == 0:
         return 0
     ret = _check(dst, dst_max, src, count, kind)
@@ -266,7 +266,7 @@ def memcpy_async_with_condition(dst: int, dst_max: int, src: int, count: int, ki
     return _copy_async(stream, *places, _copy_task(*places, count))
 
 
-def _check2d(dst: int, dpitch: int, src: int, spitch: int, width: int, height: int, kind: int) -> int:  # noqa: PLR0917
+def _check2d(dst: int, dpitch: int, src: int, spitch: int, width: int, height: int, kind: int) -> int:
     if dst == 0 or src == 0:
         return errors.bad("dst" if dst == 0 else "src", 0, "a mapped address")
     if kind not in (HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT):
@@ -279,7 +279,7 @@ def _check2d(dst: int, dpitch: int, src: int, spitch: int, width: int, height: i
 
 
 @api("acl.rt.memcpy2d", "aclrtMemcpy2d", "memcpy")
-def memcpy2d(dst: int, dpitch: int, src: int, spitch: int, width: int, height: int, kind: int, /) -> int:  # noqa: PLR0917
+def memcpy2d(dst: int, dpitch: int, src: int, spitch: int, width: int, height: int, kind: int, /) -> int:
     ret = _check2d(dst, dpitch, src, spitch, width, height, kind)
     if ret:
         return ret
@@ -295,7 +295,7 @@ def memcpy2d(dst: int, dpitch: int, src: int, spitch: int, width: int, height: i
 
 
 @api("acl.rt.memcpy2d_async", "aclrtMemcpy2dAsync", "memcpy_async")
-def memcpy2d_async(  # noqa: PLR0917
+def memcpy2d_async(
     dst: int, dpitch: int, src: int, spitch: int, width: int, height: int, kind: int, stream: int, /
 ) -> int:
     ret = _check2d(dst, dpitch, src, spitch, width, height, kind)

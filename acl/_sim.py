@@ -79,7 +79,7 @@ def flush_l2(device: int) -> None:
 
 def reset() -> None:
     """Start over as in a new process: no machine, no handles, not initialized (for tests)."""
-    from acl import _init, _model, errors, handles, mdl, op, prof, util
+    from acl import _init, _mdl_load, _model, errors, handles, op, prof, util
     from ascend_sim.runtime import system as machine
 
     machine.discard()
@@ -87,5 +87,5 @@ def reset() -> None:
     _model.forget_all()
     errors.set_process_wide(False)
     errors.take_messages()
-    for module in (_init, mdl, op, prof, util):
+    for module in (_init, _mdl_load, op, prof, util):
         module.forget_all()

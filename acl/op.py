@@ -100,7 +100,7 @@ def _launch(
     return 0
 
 
-def _execute(  # noqa: PLR0917
+def _execute(
     op_type: str,
     input_descs: list[Any],
     inputs: list[Any],
@@ -139,7 +139,7 @@ def _fill(outputs: list[TensorDesc], prepared: Prepared) -> None:
 
 
 @api("acl.op.execute", "aclopExecute", "launch")
-def execute(  # noqa: PLR0917
+def execute(
     op_type: str,
     input_descs: list[int],
     inputs: list[int],
@@ -153,7 +153,7 @@ def execute(  # noqa: PLR0917
 
 
 @api("acl.op.execute_v2", "aclopExecuteV2", "launch")
-def execute_v2(  # noqa: PLR0917
+def execute_v2(
     op_type: str,
     input_descs: list[int],
     inputs: list[int],
@@ -232,9 +232,7 @@ def _cast_attr(dst_desc: int, truncate: int) -> int:
 
 
 @api("acl.op.cast", "aclopCast", "launch")
-def cast(  # noqa: PLR0917
-    src_desc: int, src_buf: int, dst_desc: int, dst_buf: int, truncate: int, stream: int, /
-) -> int:
+def cast(src_desc: int, src_buf: int, dst_desc: int, dst_buf: int, truncate: int, stream: int, /) -> int:
     attr = _cast_attr(dst_desc, truncate)
     if not attr:
         return errors.INVALID_PARAM
@@ -262,7 +260,7 @@ def create_handle_for_cast(src_desc: int, dst_desc: int, truncate: int, /) -> tu
 
 
 @api("acl.op.infer_shape", "aclopInferShape", "api")
-def infer_shape(  # noqa: PLR0917
+def infer_shape(
     op_type: str, input_descs: list[int], inputs: list[int], num_outputs: int, output_descs: list[int], attr: int, /
 ) -> int:
     wanted_in, wanted_out = descs(input_descs, "input_descs"), descs(output_descs, "output_descs")

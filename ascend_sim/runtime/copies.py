@@ -66,7 +66,7 @@ def direction(dst: Place, src: Place) -> str:
     return "d2d" if dst.device == src.device else "p2p"
 
 
-def copy_now(  # noqa: PLR0917
+def copy_now(
     device: Device,
     thread: HostThread,
     dst: Place,

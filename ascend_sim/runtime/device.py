@@ -108,11 +108,3 @@ class Device:
         start = max(start, self.channels[direction])
         self.channels[direction] = start + duration
         return start
-
-    def reset(self) -> None:
-        """Give back everything of this process on the device."""
-        for context in list(self.contexts):
-            context.close()
-        self.default_context = None
-        self.references = 0
-        self.arena.release_all()

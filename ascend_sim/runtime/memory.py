@@ -48,9 +48,7 @@ class Block:
 
     __slots__ = ("address", "alive", "arena", "device", "owner", "padded", "serial", "size", "space")
 
-    def __init__(  # noqa: PLR0917
-        self, arena: Arena, address: int, size: int, padded: int, owner: str, serial: int
-    ) -> None:
+    def __init__(self, arena: Arena, address: int, size: int, padded: int, owner: str, serial: int) -> None:
         self.arena = arena
         self.address = address
         self.size = size
@@ -102,11 +100,11 @@ class Arena:
 
     def _reserve(self) -> None:
         """Reserve the address range; where the machine refuses, as much as it grants."""
-        length = self.capacity + self.capacity // 8 + HUGE_PAGE  # room for alignment and fragments
+        length = 2 * self.capacity  # addresses are plenty: fragments do not matter, as with paged device memory
         while True:
             try:
                 flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
-                self._map = mmap.mmap(-1, length, flags=flags)
+                self._map = mmap.mmap(-1, length + HUGE_PAGE, flags=flags)
                 break
             except (OSError, ValueError, OverflowError):
                 length //= 2
@@ -114,7 +112,7 @@ class Arena:
                     raise OutOfMemory(self, self.capacity) from None
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self.base = -(-self._start // HUGE_PAGE) * HUGE_PAGE
-        self.end = self._start + length
+        self.end = self.base + length
         self._top = self._high = self.base
 
     def view(self, address: int, nbytes: int) -> NDArray[Any]:

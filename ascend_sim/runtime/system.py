@@ -155,7 +155,18 @@ def system() -> System:
     return _make()
 
 
+class MachineError(ValueError):
+    """The machine cannot be made: chip, number of devices or values mode is wrong."""
+
+
 def _make() -> System:
+    try:
+        return _made()
+    except ValueError as error:
+        raise MachineError(str(error)) from error
+
+
+def _made() -> System:
     global _system
     with _lock:
         if _system is None:

@@ -210,7 +210,7 @@ class CopyTask(Task):
 
     kind = "memcpy"
 
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self,
         dst: int,
         src: int,
@@ -240,9 +240,7 @@ class CopyTask(Task):
         return end
 
 
-def move(  # noqa: PLR0917
-    dst: int, src: int, width: int, rows: int = 1, dst_pitch: int = 0, src_pitch: int = 0
-) -> None:
+def move(dst: int, src: int, width: int, rows: int = 1, dst_pitch: int = 0, src_pitch: int = 0) -> None:
     """Move bytes between checked addresses."""
     for row in range(rows):
         ctypes.memmove(dst + row * dst_pitch, src + row * src_pitch, width)

@@ -103,6 +103,26 @@ def test_the_environment_chooses_the_chip(monkeypatch: pytest.MonkeyPatch, capfd
     assert capfd.readouterr().err.count("Ascend910A") == 1  # said once
 
 
+def test_a_wrong_environment_is_a_code(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], fails: Fails
+) -> None:
+    _sim.reset()
+    monkeypatch.setenv("ASCEND_SIM_SOC", "Ascend123")
+    fails(acl.init(), 100000, "Ascend123")
+    assert acl.get_soc_name() is None
+    acl.get_recent_err_msg()
+    fails(acl.rt.set_device(0), 100000, "Ascend123")
+    assert capfd.readouterr().err.count("Ascend123") >= 1
+    monkeypatch.setenv("ASCEND_SIM_SOC", "Ascend310P3")
+    monkeypatch.setenv("ASCEND_SIM_DEVICES", "many")
+    fails(acl.init(), 100000, "ASCEND_SIM_DEVICES", "many")
+    monkeypatch.setenv("ASCEND_SIM_DEVICES", "2")
+    monkeypatch.setenv("ASCEND_SIM_VALUES", "maybe")
+    fails(acl.init(), 100000, "ASCEND_SIM_VALUES")
+    monkeypatch.delenv("ASCEND_SIM_VALUES")
+    assert acl.init() == 0 and acl.get_soc_name() == "Ascend310P3"
+
+
 def test_messages_are_per_thread_newest_first_and_cleared() -> None:
     assert acl.get_recent_err_msg() is None
     acl.rt.free(0)

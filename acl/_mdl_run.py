@@ -1,0 +1,304 @@
+"""acl.mdl: executing models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from acl import _model, errors, handles
+from acl._api import api
+from acl._common import current, on_stream, system, task_failure
+from acl._descs import DTYPE_NUMBERS, DTYPES, DataBuffer
+from acl._mdl_desc import Dataset, dataset_of
+from acl._mdl_load import ready
+from acl._model import SLACK, Model
+from ascend_sim.runtime.copies import Place
+from ascend_sim.runtime.host import host_thread
+from ascend_sim.runtime.memory import OutOfMemory, rounded
+from ascend_sim.runtime.scheduler import Wait
+from ascend_sim.runtime.stream import TaskFailure
+from ascend_sim.runtime.tasks import ModelTask, Step
+
+if TYPE_CHECKING:
+    from ascend_sim.graph.om.inout import IoDesc
+    from ascend_sim.runtime.device import Device
+
+
+@dataclass
+class _Bound:
+    """A port of the model, in the shape of this execution, with the memory that the program gave for it."""
+
+    dims: tuple[int, ...]
+    dtype: str
+    place: Place
+    size: int
+
+
+def _shape_text(dims: Sequence[int]) -> str:
+    return "x".join(map(str, dims)) or "scalar"
+
+
+def _guess(size: int, needed: int, port: IoDesc) -> str:
+    """What a wrong size could be: another batch or another type."""
+    if port.dims and needed and port.dims[0] > 0:
+        row = needed // port.dims[0]
+        if row and size and size % row == 0:
+            return f" {size} B would be {_shape_text((size // row, *port.dims[1:]))} {port.dtype}: the batch differs."
+    for factor, text in ((2, "twice"), (4, "four times")):
+        if size * factor == needed:
+            return f" The model wants {text} as much: the data type or the batch differs."
+    return ""
+
+
+def _variant(model: Model, dataset: Dataset) -> tuple[int, int] | int:
+    """(index of the compiled variant, batch in place of -1) that this execution runs."""
+    gears = model.loaded.dynamic_batch
+    if not gears:
+        return 0, 0
+    chosen = [v for v in dataset.dynamic.values() if len(v) == 1]
+    if not chosen:
+        return errors.fail(
+            errors.GE_PARAM,
+            f"model {model.id} has batch gears {', '.join(map(str, gears))}, but none was chosen for this dataset.",
+            "acl.mdl.set_dynamic_batch_size chooses one.",
+        )
+    return gears.index(chosen[-1][0]), chosen[-1][0]
+
+
+def _bind(model: Model, dataset: Dataset, output: bool, synchronous: bool, batch: int) -> list[_Bound] | int:
+    ports = model.outputs if output else model.inputs
+    what = "output" if output else "input"
+    if len(dataset.buffers) != len(ports):
+        listed = "; ".join(f"{p.name} {_shape_text(p.dims)} {p.dtype} {p.size} B" for p in ports)
+        return errors.fail(
+            errors.GE_PARAM,
+            f"the {what} dataset holds {len(dataset.buffers)} buffers, model {model.id} has {len(ports)} {what}s: "
+            f"{listed}.",
+            "a buffer of an earlier run may still be in the dataset." if len(dataset.buffers) > len(ports) else "",
+        )
+    bound = []
+    for index, (handle, port) in enumerate(zip(dataset.buffers, ports, strict=True)):
+        buffer = handles.get(handle, DataBuffer)
+        if buffer is None:
+            return errors.fail(errors.INVALID_PARAM, handles.story(handle, "DataBuffer", "acl.create_data_buffer"))
+        dims = tuple(batch if d == -1 else d for d in port.dims)
+        needed = port.size if dims == port.dims else _nbytes(dims, port.dtype)
+        if output and buffer.address == 0 and synchronous:
+            ret = _provide(model, buffer, needed)
+            if ret:
+                return ret
+        elif buffer.size + SLACK < needed:
+            return errors.fail(
+                errors.GE_PARAM,
+                f"{what} {index} ({port.name!r}): {buffer.size} B given, the model expects {needed} B = "
+                f"{_shape_text(dims)} {port.dtype}.{_guess(buffer.size, needed, port)}",
+                f"acl.mdl.get_{what}_size_by_index gives the size.",
+            )
+        place = _model.where(buffer.address, min(buffer.size, needed), f"{what} {index} ({port.name!r})", output)
+        if isinstance(place, int):
+            return place
+        bound.append(_Bound(dims, port.dtype, place, buffer.size))
+    return bound
+
+
+def _nbytes(dims: Sequence[int], dtype: str) -> int:
+    return (prod(dims) * DTYPES[DTYPE_NUMBERS[dtype]][1] + 7) // 8
+
+
+def _provide(model: Model, buffer: DataBuffer, size: int) -> int:
+    """Allocate an output that the program left to the executor; the program frees it."""
+    device = model.context.device
+    try:
+        block = device.arena.allocate(size, rounded(size, 0), "acl.mdl.execute (output)")
+    except OutOfMemory as error:
+        return errors.fail(errors.RT_MEMORY_ALLOCATION, f"{error}.")
+    buffer.address, buffer.size = block.address, size
+    return 0
+
+
+def _task(model_id: int, inputs: int, outputs: int, synchronous: bool) -> tuple[Model, ModelTask] | int:
+    ret = ready()
+    if ret:
+        return ret
+    model = _model.find(model_id)
+    if model is None:
+        return errors.GE_MODEL_ID
+    sources, targets = dataset_of(inputs), dataset_of(outputs)
+    if sources is None or targets is None:
+        return errors.INVALID_PARAM
+    context = current()
+    if context is None:
+        return errors.RT_CONTEXT_NULL
+    if model.context is not context:
+        return errors.fail(
+            errors.RT_MODEL_CONTEXT,
+            f"model {model_id} was loaded in context {model.context.handle:#x} on device {model.context.device.index}; "
+            f"the current context is {context.handle:#x} on device {context.device.index}.",
+            "acl.rt.set_context changes it.",
+        )
+    if not model.loaded.executable:
+        return errors.fail(
+            errors.RT_FEATURE_NOT_SUPPORT,
+            f"{model.path!r} was made by another converter: its kernels run on hardware only. Convert it with this "
+            "simulator's atc.",
+        )
+    chosen = _variant(model, sources)
+    if isinstance(chosen, int):
+        return chosen
+    variant, batch = chosen
+    given = _bind(model, sources, False, synchronous, batch)
+    if isinstance(given, int):
+        return given
+    wanted = _bind(model, targets, True, synchronous, batch)
+    if isinstance(wanted, int):
+        return wanted
+    return model, _model_task(model, given, wanted, variant, synchronous)
+
+
+def _model_task(model: Model, given: list[_Bound], wanted: list[_Bound], variant: int, synchronous: bool) -> ModelTask:
+    loaded = model.loaded
+    in_addresses = [b.place.address for b in given]
+    out_addresses = [b.place.address for b in wanted]
+    values = system().values != "none"
+
+    def plan(device: Device) -> Iterable[Step]:
+        return loaded.plan(device, in_addresses, out_addresses, variant)
+
+    def compute() -> None:
+        for bound in (*given, *wanted):
+            if bound.place.block is not None and not bound.place.block.alive:
+                raise TaskFailure("model", f"a buffer of {loaded.name!r} was freed before the model ran")
+        if values:
+            arrays = [_model.read(b.place, b.size, b.dims, b.dtype) for b in given]
+            for target, array in zip(wanted, loaded.run_values(arrays, variant), strict=True):
+                _model.write(target.place, target.size, array)
+
+    return ModelTask(loaded.name, model.id, plan, compute, exclusive=synchronous)
+
+
+@api("acl.mdl.execute", "aclmdlExecute", "launch")
+def execute(model_id: int, input_dataset: int, output_dataset: int, /) -> int:
+    made = _task(model_id, input_dataset, output_dataset, True)
+    if isinstance(made, int):
+        return made
+    model, task = made
+    thread = host_thread()
+    model.stream.submit(task, thread)
+    model.stream.synchronize(thread)
+    return task_failure(model.stream)
+
+
+def _execute_async(model_id: int, inputs: int, outputs: int, stream: int) -> int:
+    made = _task(model_id, inputs, outputs, False)
+    if isinstance(made, int):
+        return made
+    found, ret = on_stream(stream)
+    if found is None:
+        return ret
+    found.submit(made[1], host_thread())
+    return 0
+
+
+@api("acl.mdl.execute_async", "aclmdlExecuteAsync", "launch")
+def execute_async(model_id: int, input_dataset: int, output_dataset: int, stream: int, /) -> int:
+    return _execute_async(model_id, input_dataset, output_dataset, stream)
+
+
+@dataclass
+class ExecConfig:
+    options: dict[int, Any] = field(default_factory=dict)
+
+
+@api("acl.mdl.create_exec_config_handle", "aclmdlCreateExecConfigHandle")
+def create_exec_config_handle() -> int:
+    return handles.new(ExecConfig())
+
+
+def _exec_config(handle: int) -> ExecConfig | None:
+    found = handles.get(handle, ExecConfig)
+    if found is None:
+        errors.fail(errors.INVALID_PARAM, handles.story(handle, "config", "acl.mdl.create_exec_config_handle"))
+    return found
+
+
+@api("acl.mdl.destroy_exec_config_handle", "aclmdlDestroyExecConfigHandle")
+def destroy_exec_config_handle(handle: int, /) -> int:
+    if _exec_config(handle) is None:
+        return errors.INVALID_PARAM
+    handles.drop(handle)
+    return 0
+
+
+@api("acl.mdl.set_exec_config_opt", "aclmdlSetExecConfigOpt")
+def set_exec_config_opt(handle: int, attr: int, value: object, /) -> int:
+    found = _exec_config(handle)
+    if found is None:
+        return errors.INVALID_PARAM
+    found.options[attr] = value
+    return 0
+
+
+@api("acl.mdl.execute_v2", "aclmdlExecuteV2", "launch")
+def execute_v2(model_id: int, input_dataset: int, output_dataset: int, stream: int, exec_config: int, /) -> int:
+    if _exec_config(exec_config) is None:
+        return errors.INVALID_PARAM
+    ret = _execute_async(model_id, input_dataset, output_dataset, stream)
+    if ret:
+        return ret
+    found, ret = on_stream(stream)
+    if found is None:
+        return ret
+    if found.synchronize(host_thread()) is not Wait.DONE:
+        return errors.fail(errors.RT_STREAM_SYNC_TIMEOUT, f"stream {found.id} never finishes.")
+    return task_failure(found)
+
+
+# -- gears of dynamic models -------------------------------------------------------------------------------
+
+
+def _gear(model_id: int, dataset: int, index: int) -> tuple[Model, Dataset] | int:
+    found = dataset_of(dataset)
+    if found is None:
+        return errors.INVALID_PARAM
+    model = _model.find(model_id)
+    if model is None:
+        return errors.GE_MODEL_ID
+    if not 0 <= index < len(found.buffers):
+        return errors.bad("index", index, f"below {len(found.buffers)}, the number of buffers in the dataset")
+    return model, found
+
+
+def _choose(made: tuple[Model, Dataset] | int, index: int, kind: str, value: list[int]) -> int:
+    if isinstance(made, int):
+        return made
+    model, dataset = made
+    gears = [list(g) if isinstance(g, list | tuple) else [g] for g in getattr(model.loaded, kind, ()) or ()]
+    if value not in gears:
+        listed = ", ".join(map(str, gears)) or "none: it was converted with a fixed shape"
+        return errors.fail(errors.GE_BATCH_NAME, f"{value} is no gear of model {model.id}; its gears: {listed}.")
+    dataset.dynamic[index] = value
+    return 0
+
+
+@api("acl.mdl.set_dynamic_batch_size", "aclmdlSetDynamicBatchSize")
+def set_dynamic_batch_size(model_id: int, dataset: int, index: int, batch: int, /) -> int:
+    if batch == 0:
+        return errors.bad("batch", batch, "at least 1")
+    return _choose(_gear(model_id, dataset, index), index, "dynamic_batch", [batch])
+
+
+@api("acl.mdl.set_dynamic_hw_size", "aclmdlSetDynamicHWSize")
+def set_dynamic_hw_size(model_id: int, dataset: int, index: int, height: int, width: int, /) -> int:
+    if height == 0 or width == 0:
+        return errors.bad("height, width", (height, width), "both at least 1")
+    return _choose(_gear(model_id, dataset, index), index, "dynamic_hw", [height, width])
+
+
+@api("acl.mdl.set_input_dynamic_dims", "aclmdlSetInputDynamicDims")
+def set_input_dynamic_dims(model_id: int, dataset: int, index: int, dims: dict[str, Any], /) -> int:
+    count, values = dims.get("dimCount"), dims.get("dims")
+    if not isinstance(count, int) or not isinstance(values, list):
+        return errors.bad("dims", dims, 'a dict with "dimCount" and "dims"')
+    return _choose(_gear(model_id, dataset, index), index, "dynamic_dims", list(values[:count]))
