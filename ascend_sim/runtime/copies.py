@@ -88,7 +88,7 @@ def copy_now(
     pinned = (src if way == "h2d" else dst).pinned if way in ("h2d", "d2h") else True
     scheduler = device.scheduler
     with scheduler.lock:
-        for index in {dst.device, src.device, device.index}:
+        for index in sorted({dst.device, src.device, device.index}):
             if index >= 0:
                 scheduler.advance(device.system.devices[index], thread.now)
         duration = device.link.ps(way, nbytes, pinned)

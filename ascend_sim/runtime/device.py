@@ -53,7 +53,7 @@ class Device:
         self.contexts: list[Context] = []
         self.streams: dict[int, Stream] = {}
         self.events = 0
-        self.foreign: set[Record] = set()
+        self.foreign: dict[Record, None] = {}
         self.busy_streams = 0  # streams with unfinished tasks
         self._next_stream = 0
         self._next_event = 0

@@ -324,9 +324,9 @@ class WaitTask(Task):
             waiter = device.env.event()
             record.waiters.append(waiter)
             if record.device is not device:
-                device.foreign.add(record)
+                device.foreign[record] = None
             yield waiter
-            device.foreign.discard(record)
+            device.foreign.pop(record, None)
         end = max(begin, record.time)
         if end > device.env.now:
             yield device.env.timeout(end - int(device.env.now))
