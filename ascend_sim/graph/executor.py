@@ -42,9 +42,11 @@ class NodeCall:
 
 @dataclass(frozen=True)
 class _Step:
-    """One operator of the values plan; ``dead`` tensors are released after it."""
+    """One operator of the values plan: its call on logical and on storage specs; ``dead`` tensors are released after
+    it."""
 
     call: OpCall
+    stored: OpCall | None
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     dead: tuple[str, ...]
@@ -66,26 +68,47 @@ class _Variant:
         last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs if name}
         keep = {*graph.outputs, *graph.constants}
         for position, node in enumerate(graph.nodes):
+            call = None
             if not is_free(node.type):
                 call = call_of(graph, node)
                 self.calls.append(NodeCall(node.name, call, tuple(node.inputs), tuple(node.outputs)))
             dead = {n for n in (*node.inputs, *node.outputs) if n and n not in keep and last.get(n, -1) <= position}
             logical = call_of(graph, node, storage=False)
-            self.steps.append(_Step(logical, tuple(node.inputs), tuple(node.outputs), tuple(sorted(dead))))
+            self.steps.append(_Step(logical, call, tuple(node.inputs), tuple(node.outputs), tuple(sorted(dead))))
         self._addresses: tuple[tuple[int, ...], list[list[int]]] | None = None
+        self._kinds: dict[str, int] | None = None
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def run(self, inputs: Sequence[Array], soc: Soc | None = None) -> list[Array]:
+        """Outputs by whole operators, or (with ``soc``) instruction by instruction where kernels exist."""
         from ascend_sim import ops
 
         tensors: dict[str, Array] = dict(self.graph.constants)
         tensors.update(zip(self.graph.inputs, inputs, strict=True))
         with np.errstate(all="ignore"):
             for step in self.steps:
-                results = ops.values(step.call, [tensors[n] if n else None for n in step.inputs])
+                arguments = [tensors[n] if n else None for n in step.inputs]
+                if soc is not None and step.stored is not None:
+                    results = self._kernel_values(step, step.stored, soc, arguments)
+                else:
+                    results = ops.values(step.call, arguments)
                 tensors.update(zip(step.outputs, results, strict=False))
                 for name in step.dead:
                     tensors.pop(name, None)
         return [tensors[name] for name in self.graph.outputs]
+
+    def _kernel_values(self, step: _Step, stored: OpCall, soc: Soc, arguments: Sequence[Array | None]) -> list[Array]:
+        from ascend_sim import ops
+        from ascend_sim.graph.instruction_values import run_kernels
+        from ascend_sim.graph.storage import filter_kinds
+        from ascend_sim.ops.registry import NoKernel
+
+        ops.load()
+        if self._kinds is None:
+            self._kinds = filter_kinds(self.graph)
+        try:
+            return run_kernels(stored, soc, arguments, [self._kinds.get(n, 1) for n in step.inputs])
+        except NoKernel:
+            return ops.values(step.call, arguments)
 
     def addresses(self, work: int, weight: int, inputs: Sequence[int], outputs: Sequence[int]) -> list[list[int]]:
         """Addresses of every operator's inputs and outputs; the last answer is kept."""
@@ -180,8 +203,12 @@ class LoadedModel:
 
     # values
 
-    def run_values(self, inputs: Sequence[Array], variant: int = 0) -> list[Array]:
-        """Outputs for inputs in the shapes and types that ``inputs`` describe (logical layout)."""
+    def run_values(self, inputs: Sequence[Array], variant: int = 0, mode: str = "operator") -> list[Array]:
+        """Outputs for inputs in the shapes and types that ``inputs`` describe (logical layout).
+
+        ``mode`` ``instruction`` executes kernels instruction by instruction on the model's chip (slow; operators
+        without a kernel take their values as a whole), ``operator`` computes each operator at once.
+        """
         chosen = self._variant(variant)
         graph = chosen.graph
         if self.dynamic_batch and len(inputs) == len(graph.inputs) + 1:
@@ -194,7 +221,12 @@ class LoadedModel:
                 raise ValueError(
                     f"input {name!r} is {array.dtype}{list(array.shape)}; expected {spec.dtype}{list(spec.shape)}"
                 )
-        return chosen.run(inputs)
+        soc = None
+        if mode == "instruction":
+            from ascend_sim.soc import load_soc
+
+            soc = load_soc(self.soc_version)
+        return chosen.run(inputs, soc)
 
     # device memory and time
 

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ascend_sim.graph.compile import compile_model
 from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.onnx_import import converters, import_onnx
+from ascend_sim.graph.options import CompileOptions
 
 X = randn(2, 6, 9, 10)
 POSITIVE = np.abs(randn(3, 4, seed=5)) + 0.5
@@ -389,3 +390,20 @@ def test_every_converter_is_registered_once() -> None:
     assert len(names) == len(set(names)) == len(converters())
     for name in names:
         onnx.defs.get_schema(name)  # a real ONNX operator
+
+
+def test_nodes_of_equal_or_no_name_stay_apart() -> None:
+    nodes = [helper.make_node("Exp", ["x"], ["a"], name="n"), helper.make_node("Sin", ["a"], ["b"], name="n"),
+             helper.make_node("Cos", ["b"], ["c"]), helper.make_node("Abs", ["c"], ["y"])]  # fmt: skip
+    graph = import_onnx(make_model(nodes, {"x": X}, ["y"]).SerializeToString())
+    names = [n.name for n in graph.nodes]
+    assert len(set(names)) == 4 and names[0] == "n"
+
+
+def test_inputs_and_constants_as_outputs() -> None:
+    nodes = [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Identity", ["w"], ["z"]),
+             helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Reshape", ["a", "s"], ["b"])]  # fmt: skip
+    constants = {"w": randn(3), "s": np.asarray([-1])}
+    check(make_model(nodes, {"x": X}, ["y", "z", "a", "b"], constants), {"x": X})
+    got, _ = run(make_model(nodes, {"x": X}, ["y", "z", "a", "b"], constants), {"x": X}, "Ascend310", CompileOptions())
+    np.testing.assert_allclose(got[0], X, rtol=1e-3)

@@ -48,6 +48,7 @@ class Importer:
         self.opset = opset
         self.node: OnnxNode | None = None
         self._alias: dict[str, str] = {}
+        self._node_names: set[str] = set()
         self._serial = 0
         self._small: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
@@ -86,6 +87,14 @@ class Importer:
     def fresh(self, base: str) -> str:
         self._serial += 1
         return f"{base}__{self._serial}"
+
+    def _node_name(self, base: str, op_type: str) -> str:
+        """``base`` for the first operator of an ONNX node, a longer unique name for the next ones."""
+        name = base
+        while name in self._node_names:
+            name = self.fresh(f"{base}/{op_type}")
+        self._node_names.add(name)
+        return name
 
     def error(self, cause: str, hint: str = "", code: str = "E14001") -> AtcError:
         node = self.node
@@ -153,10 +162,7 @@ class Importer:
         if not self._fold(op_type, args, specs, results, attrs, names):
             for name, spec in zip(names, results, strict=True):
                 self.graph.specs[name] = spec
-            first = not any(n.name == base for n in self.graph.nodes[-8:])
-            self.graph.nodes.append(
-                Node(base if first else self.fresh(base + "/" + op_type), op_type, args, names, attrs, (node.name,))
-            )
+            self.graph.nodes.append(Node(self._node_name(base, op_type), op_type, args, names, attrs, (node.name,)))
         return names
 
     def _fold(
