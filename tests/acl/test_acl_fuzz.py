@@ -87,7 +87,11 @@ def test_random_calls(program: Program, seed: int) -> None:
     assert ret == 0
     guard, _ = acl.rt.malloc_host(1 << 16)
     fuzz.handles += [model, program.stream(), program.event(), program.empty(4096), program.empty(1 << 20)]
-    fuzz.handles += [acl.rt.malloc_host(4096)[0], acl.mdl.create_dataset(), acl.create_data_buffer(fuzz.handles[3], 4096)]
+    fuzz.handles += [
+        acl.rt.malloc_host(4096)[0],
+        acl.mdl.create_dataset(),
+        acl.create_data_buffer(fuzz.handles[3], 4096),
+    ]
     fuzz.handles += [acl.create_tensor_desc(0, [8, 8], 2), acl.op.create_attr(), acl.mdl.create_desc()]
     values = np.arange(1 << 13)
     acl.rt.memcpy(guard, 1 << 16, values.ctypes.data, 1 << 16, 0)
