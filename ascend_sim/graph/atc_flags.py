@@ -113,7 +113,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("dynamic_batch_size", "", "used", 'batch sizes to choose from at run time: "1,2,4"'),
     Flag("dynamic_image_size", "", "refused", "image sizes to choose from at run time"),
     Flag("dynamic_dims", "", "refused", "dimensions to choose from at run time"),
-    Flag("insert_op_conf", "", "refused", "AIPP configuration"),
+    Flag("insert_op_conf", "", "used", "AIPP configuration (static mode)"),
     Flag("singleop", "", "refused", "single-operator description"),
     *(
         Flag(name, default, "ignored", "accepted for compatibility")
@@ -165,7 +165,6 @@ _REFUSED = {
     "weight": "Caffe models are not read; convert the model to ONNX and use --framework=5.",
     "dynamic_image_size": "Convert one model per image size with --input_shape.",
     "dynamic_dims": "Convert one model per shape with --input_shape.",
-    "insert_op_conf": "Do colour conversion, cropping and normalisation in the application.",
     "singleop": "Single operators run with acl.op.execute_v2 without a compiled model.",
 }
 
@@ -223,6 +222,7 @@ def _batches(text: str) -> tuple[int, ...]:
 
 def compile_options(values: dict[str, str], name: str, command: str) -> CompileOptions:
     """Checked options of a conversion. Raises `AtcError`."""
+    from ascend_sim.graph.aipp import parse_config
     from ascend_sim.graph.passes.switches import read_switches
 
     precision = _choice(values, "precision_mode", PRECISION_MODES, "E10001")
@@ -247,6 +247,7 @@ def compile_options(values: dict[str, str], name: str, command: str) -> CompileO
         input_fp16_nodes=_names(values["input_fp16_nodes"]),
         out_nodes=_names(values["out_nodes"]),
         dynamic_batch=batches,
+        aipp=tuple(parse_config(values["insert_op_conf"])) if values["insert_op_conf"] else (),
         switched_off=read_switches(values["fusion_switch_file"]) if values["fusion_switch_file"] else frozenset(),
         name=name,
         command=command,

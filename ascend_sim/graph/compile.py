@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from ascend_sim.graph import aipp
 from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.ir import Graph
 from ascend_sim.graph.om.writer import write_om
@@ -24,6 +25,11 @@ def compile_graph(
     graph = import_onnx(source, options.input_shapes, options.input_format)
     if options.out_nodes:
         _cut(graph, options.out_nodes)
+    if options.aipp:
+        fp16 = [graph.inputs[c.related_input_rank] for c in options.aipp if c.related_input_rank < len(graph.inputs)]
+        for name in set(fp16) & set(options.input_fp16_nodes):
+            raise AtcError("E10034", f"--input_fp16_nodes names {name!r}, which AIPP feeds with 8-bit images")
+        aipp.insert(graph, options.aipp)
     try:
         run_all(graph, PassOptions(soc, options))
     except (ValueError, KeyError, NotImplementedError) as error:

@@ -61,6 +61,10 @@ class _Variant:
         from ascend_sim.graph.plan import is_free
 
         ops.load(kernels=False)
+        if any(node.type == "Aipp" for node in graph.nodes):
+            from ascend_sim.graph.aipp import declare
+
+            declare()
         self.graph = graph
         self.plan = plan
         self.calls: list[NodeCall] = []

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ascend_sim.graph.errors import AtcError
 from ascend_sim.soc import Soc
+
+if TYPE_CHECKING:
+    from ascend_sim.graph.aipp import AippConfig
 
 PRECISION_MODES = (
     "force_fp16", "force_fp32", "cube_fp16in_fp32out", "allow_fp32_to_fp16", "must_keep_origin_dtype",
@@ -32,6 +36,7 @@ class CompileOptions:
     input_fp16_nodes: tuple[str, ...] = ()
     out_nodes: tuple[str, ...] = ()
     dynamic_batch: tuple[int, ...] = ()
+    aipp: tuple[AippConfig, ...] = ()
     switched_off: frozenset[str] = frozenset()
     name: str = ""
     command: str = ""

@@ -94,7 +94,7 @@ def test_output_may_end_in_om_and_name_new_folders(model: Path) -> None:
         ({"input_fp16_nodes": "ghost"}, ["E10016", "ghost"]),
         ({"log": "loud"}, ["E10010", "loud"]),
         ({"mode": "7"}, ["E10007", "--mode=7"]),
-        ({"insert_op_conf": "aipp.cfg"}, ["insert_op_conf"]),
+        ({"insert_op_conf": "/nonexistent/aipp.cfg"}, ["E10410", "aipp.cfg"]),
         ({"weight": "w.caffemodel"}, ["weight", "ONNX"]),
     ],
 )

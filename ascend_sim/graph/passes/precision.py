@@ -104,7 +104,7 @@ def _convert(node: Node, graph: Graph, dtype: str, cast: _Caster) -> None:
         spec = graph.specs[name]
         if spec.dtype in floats:
             graph.specs[name] = _with_dtype(spec, dtype)
-    if node.type == "Cast":
+    if "dst_type" in node.attrs:  # Cast, Aipp
         node.attrs["dst_type"] = graph.specs[node.outputs[0]].dtype
 
 
