@@ -175,7 +175,8 @@ def _model_task(model: Model, given: list[_Bound], wanted: list[_Bound], variant
             for target, array in zip(wanted, loaded.run_values(arrays, variant), strict=True):
                 _model.write(target.place, target.size, array)
 
-    return ModelTask(loaded.name, model.id, plan, compute, exclusive=synchronous)
+    key = (model.id, variant, *in_addresses, -1, *out_addresses)
+    return ModelTask(loaded.name, model.id, plan, compute, exclusive=synchronous, key=key)
 
 
 @api("acl.mdl.execute", "aclmdlExecute", "launch")

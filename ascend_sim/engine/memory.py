@@ -8,10 +8,12 @@ order the trace first touches them, all at the same relative pace (kernels strea
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from ascend_sim.engine.timing import MemoryShares
 from ascend_sim.engine.trace import KernelTrace, Program
@@ -89,6 +91,18 @@ class L2:
             return False
         self._kernels.add(kernel)
         return True
+
+    def state(self) -> Hashable:
+        """Everything the next launches depend on, for `restore` and as a key of what they did."""
+        lines = self._dirty
+        return array("q", lines).tobytes(), bytes(lines.values()), frozenset(self._kernels), self._all_code
+
+    def restore(self, state: Any) -> None:
+        """Return to an earlier `state`; ``written_back`` goes on counting."""
+        chunks, dirty, kernels, all_code = state
+        self._dirty = OrderedDict(zip(array("q", chunks), map(bool, dirty), strict=True))
+        self._kernels = set(kernels)
+        self._all_code = all_code
 
     @property
     def resident_bytes(self) -> int:

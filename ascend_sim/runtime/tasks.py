@@ -7,7 +7,7 @@ values are applied when the device clock passes its end.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +149,8 @@ class ModelTask(Task):
 
     ``plan(device)`` yields its operators as `Step` in order, each timed when its turn comes; ``compute`` makes the
     outputs. ``exclusive``: the host waits for this task and nobody else uses the device, so nothing can come in
-    between and the operators need no event of their own on the device clock.
+    between and the operators need no event of their own on the device clock. ``key`` names model, variant and
+    buffers, so that such an execution is remembered by the state of the cache.
     """
 
     kind = "model"
@@ -161,12 +162,14 @@ class ModelTask(Task):
         plan: Callable[[Device], Iterable[Step]],
         compute: Callable[[], None],
         exclusive: bool = False,
+        key: Hashable = None,
     ) -> None:
         super().__init__(name)
         self.model_id = model_id
         self._plan = plan
         self._compute = compute
         self.exclusive = exclusive
+        self.key = key
 
     def run(self, stream: Stream, begin: int) -> Generator[SimEvent, Any, int]:
         device = stream.device
@@ -175,7 +178,10 @@ class ModelTask(Task):
         end = begin + picoseconds(launch.model_execute_us)
         alone = self.exclusive and device.busy_streams <= 1
         first = True
-        for step in self._plan(device):
+        steps = self._plan(device)
+        if alone and self.key is not None:
+            steps = device.replayed(self.key, lambda: self._plan(device))
+        for step in steps:
             ready = end if first else end + gap
             first = False
             if not alone:
