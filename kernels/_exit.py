@@ -35,6 +35,7 @@ QUANT = {
 MAX_BIAS_BYTES = 32768  # of UB, for the bias of all columns of a core
 VECTOR_PIECE = 16384  # elements of a plain exit tile in UB
 MIN_PIECE = 4096
+BIAS_PANEL = 64 * 16 * 4  # bytes: one row of 16 for each of 64 fractals
 BIAS_FLAG = 7  # MTE2 <-> MTE1 flag of the bias row (chips with a bias table have eight)
 
 
@@ -80,11 +81,11 @@ class ExitPlan:
 
     @property
     def bias_ub_bytes(self) -> int:
-        """UB kept for the bias: as accumulator type, and as stored."""
+        """UB kept for the bias: as accumulator type, as stored, and 16 columns repeated for the rows of a tile."""
         if self.bias != "l0c":
             return 0
         raw = 0 if self.bias_dtype == self.acc else item_bytes(self.bias_dtype)
-        return align(self.bias_columns * (item_bytes(self.acc) + raw), BLOCK)
+        return align(self.bias_columns * (item_bytes(self.acc) + raw), BLOCK) + BIAS_PANEL
 
     def cost(self) -> int:
         """Nominal vector cycles per 16 x 16 fractal besides the copy (2 repeats of 16-bit, 4 of 32-bit types)."""
@@ -288,6 +289,7 @@ class CoupledExit:
         self.tiles = VectorTiles(plan, out, extras, plan.bias_ub_bytes, outlet)
         self.source, self.columns = bias, columns
         self.bias: Any = None
+        self.panel: Any = None
 
     def open(self, places: Sequence[Place]) -> None:
         """``places``: the first tiles, as many as there are accumulators (needed for the bias only)."""
@@ -296,17 +298,22 @@ class CoupledExit:
             self.ring.open()
             return
         self.bias = _bias_in_ub(self.plan, self.source, self.columns)
+        at = self.plan.bias_ub_bytes - BIAS_PANEL
+        self.panel = asc.LocalTensor(self.plan.acc, P.VECCALC, at, BIAS_PANEL // 4)
         for s, place in enumerate(places):
             self._start(s, place)
 
     def _start(self, s: int, place: Place) -> None:
         """Fill accumulator ``s`` with the bias row."""
-        m1 = place.mp // 16
-        for i in range(m1):
-            asc.data_copy(
-                self.acc[s][i * 256 :], self.bias[place.column :], asc.DataCopyParams(place.n1, 1, 0, m1 - 1),
-                asc.DataCopyEnhancedParams(asc.BlockMode.BLOCK_MODE_VECTOR),
-            )  # fmt: skip
+        m1, vector = place.mp // 16, asc.DataCopyEnhancedParams(asc.BlockMode.BLOCK_MODE_VECTOR)
+        row, acc = self.bias[place.column :], self.acc[s]
+        if m1 <= 2 * place.n1:  # every column block at once, one row of fractals after the other
+            for i in range(m1):
+                asc.data_copy(acc[i * 256 :], row, asc.DataCopyParams(place.n1, 1, 0, m1 - 1), vector)
+        else:  # every row of fractals at once, from 16 columns repeated in UB
+            for j in range(place.n1):
+                asc.muls(self.panel, row[j * 16 :], 1.0, 16, m1, asc.UnaryRepeatParams(1, 1, 2, 0))
+                asc.data_copy(acc[j * m1 * 256 :], self.panel, asc.DataCopyParams(1, m1, 0, 0), vector)
         self.ring.give(s)
 
     def begin(self) -> tuple[int, Any, bool]:
