@@ -14,8 +14,24 @@ from ascend_sim.cli.errors import CommandError
 from ascend_sim.cli.table import render
 from ascend_sim.engine.memory import L2
 from ascend_sim.ops.cost import OpTiming, op_timing
-from ascend_sim.profiling.accuracy import SHORT_US, Outcome, score, score_bounds, score_groups, score_pipes
-from ascend_sim.profiling.accuracy_page import percent, score_cells, write_page
+from ascend_sim.profiling.accuracy import (
+    SHORT_US,
+    Outcome,
+    score,
+    score_bounds,
+    score_groups,
+    score_networks,
+    score_pipes,
+    tidy,
+)
+from ascend_sim.profiling.accuracy_page import (
+    NETWORK_HEADER,
+    network_cells,
+    percent,
+    score_cells,
+    unpredicted_groups,
+    write_page,
+)
 from ascend_sim.profiling.calibration import ModelRow, OpRow, RowError, half_of, read_rows
 from ascend_sim.profiling.row_calls import call_of
 from ascend_sim.profiling.row_shapes import NotPredicted
@@ -112,7 +128,7 @@ def predict_op(row: OpRow) -> Outcome:
 
 
 def _unpredicted(row: OpRow, reason: str) -> Outcome:
-    return Outcome(row.id, row.soc, row.family, row.op, row.us, pipe_us_measured=row.pipe_us, reason=reason)
+    return Outcome(row.id, row.soc, row.family, row.op, row.us, pipe_us_measured=row.pipe_us, reason=tidy(reason))
 
 
 def _cold_and_warm(call: Any, soc: Soc, state: str) -> tuple[OpTiming, OpTiming | None]:
@@ -177,6 +193,9 @@ def as_text(outcomes: Sequence[Outcome], worst: int) -> str:
         bounds = score_bounds(outcomes)
         parts.append("busy time of pipes above 1 us\n" + render(["pipe", "rows", "median %", "p90 %", "bias %"], cells))
         parts.append(f"measured bound (over half of the task) is the predicted one: {bounds.agreed} of {bounds.rows}")
+    networks = score_networks(outcomes)
+    if networks:
+        parts.append("networks over batch sizes\n" + render(NETWORK_HEADER, network_cells(networks)))
     bad = sorted((o for o in outcomes if o.error is not None), key=lambda o: -abs(o.error or 0))
     if bad and worst > 0:
         table = [_row_cells(o) for o in bad if o.us_measured >= SHORT_US][:worst]
@@ -184,9 +203,9 @@ def as_text(outcomes: Sequence[Outcome], worst: int) -> str:
             "furthest from the measurement\n"
             + render(["id", "soc", "op", "measured us", "predicted us", "error %", "bound", "note"], table)
         )
-    missing = [[o.id, o.soc, o.op, o.reason] for o in outcomes if o.us_predicted is None]
+    missing = unpredicted_groups(outcomes)
     if missing:
-        parts.append("not predicted\n" + render(["id", "soc", "op", "reason"], missing))
+        parts.append("not predicted\n" + render(["soc", "op", "rows", "reason", "ids"], missing))
     return "\n\n".join(parts)
 
 

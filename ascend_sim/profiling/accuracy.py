@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
+from pathlib import Path
 
 SHORT_US = 10.0  # rows below are scored in microseconds: launch jitter outweighs the kernel
 PIPE_FLOOR_US = 1.0  # pipe times at or below are not compared
@@ -29,6 +30,7 @@ class Outcome:
     family: str
     op: str
     us_measured: float
+    batch: int = 0  # of a network; 0 for operators
     us_predicted: float | None = None
     us_predicted_cold: float | None = None
     pipes: Mapping[str, float] = field(default_factory=dict)
@@ -105,6 +107,28 @@ class BoundScore:
     missed: tuple[tuple[str, str, str], ...]  # row id, measured bound, predicted bound
 
 
+@dataclass(frozen=True)
+class NetworkScore:
+    """One network on one chip over its batch sizes: errors of time, and the batch of highest throughput, measured and
+    predicted. ``steps_apart`` counts how many of the measured batch sizes lie between the two."""
+
+    soc: str
+    model: str
+    batches: int
+    median: float | None
+    worst: float | None
+    bias: float | None
+    best_measured: int
+    best_predicted: int
+    steps_apart: int
+
+
+def tidy(reason: str) -> str:
+    """A reason without the directories of this installation."""
+    root = str(Path(__file__).resolve().parents[2])
+    return " ".join(reason.replace(root + "/", "").split())
+
+
 def miss(measured: float, low: float, high: float) -> float:
     """Signed distance from ``measured`` to the interval [low, high]: positive when the whole interval lies above."""
     return low - measured if measured < low else high - measured if measured > high else 0.0
@@ -175,11 +199,30 @@ def score(outcomes: Sequence[Outcome], soc: str, family: str) -> Score:
 
 
 def score_groups(outcomes: Sequence[Outcome]) -> list[Score]:
-    """One score per chip and family, in order of first appearance."""
+    """One score per chip and family, sorted by both."""
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault((outcome.soc, outcome.family), []).append(outcome)
     return [score(rows, *key) for key, rows in sorted(groups.items())]
+
+
+def score_networks(outcomes: Sequence[Outcome]) -> list[NetworkScore]:
+    """One score per chip and network with at least one prediction."""
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for o in outcomes:
+        if o.batch and o.us_predicted is not None:
+            groups.setdefault((o.soc, o.op), []).append(o)
+    out = []
+    for (soc, model), rows in sorted(groups.items()):
+        errors = [_known(o.error) for o in rows]
+        sizes = sorted({o.batch for o in rows})
+        measured = max(rows, key=lambda o: o.batch / o.us_measured).batch
+        predicted = max(rows, key=lambda o: o.batch / _known(o.us_predicted)).batch
+        apart = abs(sizes.index(measured) - sizes.index(predicted))
+        worst = max(map(abs, errors))
+        middle = median(map(abs, errors))
+        out.append(NetworkScore(soc, model, len(rows), middle, worst, median(errors), measured, predicted, apart))
+    return out
 
 
 def score_pipes(outcomes: Sequence[Outcome]) -> list[PipeScore]:

@@ -9,11 +9,13 @@ from pathlib import Path
 from ascend_sim.profiling.accuracy import (
     PIPE_FLOOR_US,
     SHORT_US,
+    NetworkScore,
     Outcome,
     Score,
     score,
     score_bounds,
     score_groups,
+    score_networks,
     score_pipes,
 )
 from ascend_sim.profiling.calibration import half_of
@@ -72,7 +74,8 @@ def write_page(outcomes: Sequence[Outcome], path: Path, half: str | None = None,
     parts = [_METHOD.format(command=command or "ascend-sim validate ROWS.csv --report FILE")]
     if half:
         parts.append(f"Only half `{half}` of the rows is shown.\n")
-    parts += [_groups(outcomes), "" if half else _halves(outcomes), plots, _pipes(outcomes), _NOISE, _misses(outcomes),
+    parts += [_groups(outcomes), "" if half else _halves(outcomes), plots, _pipes(outcomes), _networks(outcomes),
+              _NOISE, _misses(outcomes),
               _unpredicted(outcomes), _fitted(outcomes)]  # fmt: skip
     path.write_text("\n".join(part for part in parts if part), encoding="utf-8")
 
@@ -175,10 +178,52 @@ def _size(o: Outcome) -> float:
 
 
 def _unpredicted(outcomes: Sequence[Outcome]) -> str:
-    lines = [[o.id, o.soc, o.op, o.reason] for o in outcomes if o.us_predicted is None]
+    lines = unpredicted_groups(outcomes)
     if not lines:
         return ""
-    return "## Rows without a prediction\n\n" + table(["row", "chip", "operator", "reason"], lines)
+    return "## Rows without a prediction\n\n" + table(["chip", "operator", "rows", "reason", "ids"], lines)
+
+
+def unpredicted_groups(outcomes: Sequence[Outcome]) -> list[list[str]]:
+    """Rows that were not predicted, one line per chip, operator and reason: chip, operator, rows, reason, ids."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for o in outcomes:
+        if o.us_predicted is None:
+            groups.setdefault((o.soc, o.op, o.reason), []).append(o.id)
+    return [[soc, op, str(len(ids)), reason, " ".join(ids)] for (soc, op, reason), ids in groups.items()]
+
+
+NETWORK_HEADER = [
+    "soc",
+    "network",
+    "batches",
+    "median %",
+    "worst %",
+    "bias %",
+    "best batch",
+    "predicted",
+    "steps apart",
+]
+
+
+def network_cells(networks: Sequence[NetworkScore]) -> list[list[str]]:
+    """Lines under `NETWORK_HEADER`."""
+    return [
+        [n.soc, n.model, str(n.batches), percent(n.median), percent(n.worst), percent(n.bias), str(n.best_measured),
+         str(n.best_predicted), str(n.steps_apart)]
+        for n in networks
+    ]  # fmt: skip
+
+
+def _networks(outcomes: Sequence[Outcome]) -> str:
+    networks = score_networks(outcomes)
+    if not networks:
+        return ""
+    close = sum(n.steps_apart <= 1 for n in networks)
+    return (
+        "## Networks\n\nThe batch of highest throughput is predicted within one measured step for "
+        f"{close} of {len(networks)} networks.\n\n" + table(NETWORK_HEADER, network_cells(networks))
+    )
 
 
 def _fitted(outcomes: Sequence[Outcome]) -> str:
