@@ -167,14 +167,19 @@ def device_enable_peer_access(peer_device_id: int, flags: int, /) -> int:
         return errors.RT_INVALID_DEVICE
     if peer_device_id == context.device.index:
         return errors.bad("peer_device_id", peer_device_id, "another device than the current one")
+    context.device.peers.add(peer_device_id)
     return 0
 
 
 @api("acl.rt.device_disable_peer_access", "aclrtDeviceDisablePeerAccess", "api")
 def device_disable_peer_access(peer_device_id: int, /) -> int:
-    if current() is None:
+    context = current()
+    if context is None:
         return errors.RT_CONTEXT_NULL
-    return errors.RT_INVALID_DEVICE if _device(peer_device_id) is None else 0
+    if _device(peer_device_id) is None:
+        return errors.RT_INVALID_DEVICE
+    context.device.peers.discard(peer_device_id)
+    return 0
 
 
 def _same_id(device_id: int) -> tuple[int, int]:

@@ -105,6 +105,7 @@ def _id(code: int) -> str:
 def explain(code: int, problem: str, related: str = "") -> None:
     """Store why the current call of this thread fails with ``code``."""
     thread = host_thread()
+    thread.last_error = code
     text = f"{_id(code)}: {thread.call or 'acl'} failed with {code}: {problem}"
     if related:
         text += f" Related: {related}"

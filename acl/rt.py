@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from acl import _names, _rt_device, _rt_event, _rt_kernel, _rt_memory, _rt_stream
+from acl import _names, _rt_device, _rt_event, _rt_kernel, _rt_memory, _rt_options, _rt_stream
 
-for _part in (_rt_device, _rt_memory, _rt_stream, _rt_event, _rt_kernel):
+for _part in (_rt_device, _rt_memory, _rt_stream, _rt_event, _rt_kernel, _rt_options):
     for _name, _value in vars(_part).items():
         if getattr(_value, "acl_name", "") == f"acl.rt.{_name}":
             globals()[_name] = _value

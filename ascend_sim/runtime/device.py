@@ -53,6 +53,8 @@ class Device:
         self.link = Link(soc)
         self.channels = {"h2d": 0, "d2h": 0, "d2d": 0, "p2p": 0, "set": 0}
         self.references = 0
+        self.options: dict[str, int] = {}
+        self.peers: set[int] = set()  # devices whose memory this one may touch
         self.default_context: Context | None = None
         self.contexts: list[Context] = []
         self.streams: dict[int, Stream] = {}

@@ -17,9 +17,9 @@ _index = itertools.count()
 class HostThread:
     """State of one host thread: ``now`` is its simulated time in ps, ``context`` its current context,
     ``messages`` what went wrong (newest first), ``index`` a number in order of first use, ``call`` the API
-    function it is in."""
+    function it is in, ``last_error`` and ``last_task`` the latest code and task number."""
 
-    __slots__ = ("call", "context", "ident", "index", "last_task", "messages", "now")
+    __slots__ = ("call", "context", "ident", "index", "last_error", "last_task", "messages", "now")
 
     def __init__(self) -> None:
         self.now = 0
@@ -28,6 +28,7 @@ class HostThread:
         self.messages: deque[str] = deque(maxlen=_MESSAGES)
         self.ident = threading.get_ident()
         self.index = next(_index)
+        self.last_error = 0
         self.last_task = 0
 
     def join(self, time: int) -> None:

@@ -36,6 +36,7 @@ class Stream:
         self.id = stream_id
         self.priority = priority
         self.flags = flags
+        self.attributes: dict[int, int] = {}
         self.handle = 0  # what a face calls it
         self.alive = True
         self.queue: deque[Task] = deque()
@@ -64,6 +65,7 @@ class Stream:
             task.sequence = self.submitted
             task.ready = thread.now
             task.thread = thread.index
+            thread.last_task = task.sequence
             if not self.queue:
                 self.device.busy_streams += 1
             self.queue.append(task)

@@ -69,6 +69,7 @@ class System:
         self.devices = Devices(self, devices)
         self.reporters: dict[int, Reporter] = {}
         self.registered: dict[int, Block] = {}
+        self.options: dict[int, int] = {}  # system parameters
         self.values = os.environ.get("ASCEND_SIM_VALUES") or "operator"
         if self.values not in VALUES_MODES:
             raise ValueError(f"ASCEND_SIM_VALUES is {self.values!r}: expected one of {', '.join(VALUES_MODES)}")
@@ -193,3 +194,4 @@ def discard() -> None:
     thread.now = 0
     thread.context = None
     thread.messages.clear()
+    thread.last_error = thread.last_task = 0

@@ -622,3 +622,32 @@ def test_every_call_leaves_an_event(device: int) -> None:
     sync = next(e for e in seen if e.name == "aclrtSynchronizeStream")
     assert fill.args["queued"] <= fill.start < fill.end <= sync.end
     assert all(e.args["module"] == "acl.rt" for e in seen if e.kind == "api")
+
+
+def test_switches_keep_what_they_are_told(program: Program, fails: Fails) -> None:
+    stream = program.stream()
+    assert acl.rt.set_stream_overflow_switch(stream, 1) == 0
+    assert acl.rt.get_stream_overflow_switch(stream) == (1, 0)
+    assert acl.rt.set_stream_attribute(stream, 3, {"userCustomTag": 7}) == 0
+    assert acl.rt.get_stream_attribute(stream, 3) == ({"userCustomTag": 7}, 0)
+    fails(acl.rt.set_stream_attribute(stream, 3, {"wrong": 7}), 100000, "userCustomTag")
+    assert acl.rt.set_device_sat_mode(1) == 0 and acl.rt.get_device_sat_mode() == (1, 0)
+    fails(acl.rt.get_sys_param_opt(3), 100000)
+    assert acl.rt.set_sys_param_opt(3, 1) == 0 and acl.rt.get_sys_param_opt(3) == (1, 0)
+    assert acl.rt.device_peer_access_status(0, 1) == (0, 0)
+    assert acl.rt.device_enable_peer_access(1, 0) == 0
+    assert acl.rt.device_peer_access_status(0, 1) == (1, 0)
+    assert acl.rt.device_disable_peer_access(1) == 0
+    assert acl.rt.device_peer_access_status(0, 1) == (0, 0)
+    first, second = acl.rt.device_get_uuid(0)[0]["bytes"], acl.rt.device_get_uuid(1)[0]["bytes"]
+    assert len(first) == 16 and first != second
+
+
+def test_the_last_error_of_a_thread(program: Program) -> None:
+    assert acl.rt.get_last_error(0) == 0
+    acl.rt.free(0)
+    assert acl.rt.peek_at_last_error(0) == 100000
+    assert in_thread(lambda: acl.rt.peek_at_last_error(0)) == 0
+    assert acl.rt.get_last_error(0) == 100000 and acl.rt.get_last_error(0) == 0
+    acl.rt.memset_async(program.empty(64), 64, 0, 64, 0)
+    assert acl.rt.get_thread_last_task_id() == (1, 0)
