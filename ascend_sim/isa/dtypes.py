@@ -166,8 +166,9 @@ def cast_values(x: Array, dst: DataType, mode: int = RoundMode.CAST_NONE, satura
             wide: Array = x
         else:
             wide = x if x.dtype == np.float64 else x.astype(np.float32)
-        if dst.np == wide.dtype:
-            return wide.copy()
+        if dst.np == wide.dtype:  # a float type to itself: rounding modes give integer values
+            same = x.dtype == dst.np and mode != RoundMode.CAST_NONE
+            return round_to_integer(wide, mode) if same else wide.copy()
         y = wide.astype(dst.np) if dst.size > wide.dtype.itemsize else _narrow_float(wide, dst, mode)
         if saturate and dst.size < 4 and dst is not bfloat16:
             top = float_max(dst)
