@@ -38,7 +38,6 @@ class FiveHdPlan:
     piece: int
     planes: int
     io: Rows
-    last_io: Rows
     buffers: int
     units: int
     dtype: str
@@ -56,13 +55,16 @@ class FiveHdPlan:
         """Groups of channel blocks."""
         return ceil_div(self.n * self.c1, self.planes)
 
+    def first_pixel(self, piece: int) -> int:
+        """First pixel of a piece; the last one steps back to end where the plane ends."""
+        return min(piece * self.piece, self.pixels - self.piece)
+
     def count(self, block: int) -> int:
         return min(self.units, self.groups * self.pieces - block * self.units)
 
     def signature(self, block: int) -> object:
         first, count = block * self.units, self.count(block)
-        uneven = self.pieces > 1 and self.last_io != self.io
-        period = (self.c1 if self.c % C0 else 1) * (self.pieces if uneven else 1)
+        period = self.c1 * self.pieces if self.c % C0 and self.c1 > 1 else 1
         ends = first + count == self.groups * self.pieces and self.n * self.c1 % self.planes != 0
         return count, first * self.planes % period if period > 1 else 0, ends
 
@@ -108,26 +110,25 @@ def to_five_hd(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: FiveHdPlan)
                 asc.duplicate(rows[(p * C0 + plan.c) * pitch :], 0, count=(C0 - plan.c) * pitch)
     for u in asc.steady(plan.count(asc.get_block_idx())):
         group, piece = divmod(first + u, plan.pieces)
-        io = plan.io if piece + 1 < plan.pieces or plan.last_io == plan.io else plan.last_io
+        io, pixel0 = plan.io, plan.first_pixel(piece)
         slot = u % plan.buffers
         rows, blocks = sets[slot]
-        pitch = io.pitch
         plane0 = group * plan.planes
         planes = range(min(plan.planes, plan.n * plan.c1 - plane0))
         pipe.load(slot)
         for p in planes:
             image, block = divmod(plane0 + p, plan.c1)
             channels = min(C0, plan.c - block * C0)
-            at = (image * plan.c + block * C0) * plan.pixels + piece * plan.piece
+            at = (image * plan.c + block * C0) * plan.pixels + pixel0
             io.load(rows[p * C0 * pitch :], source[at:], channels, plan.pixels)
         pipe.compute(slot)
         for p in planes:
             channels = min(C0, plan.c - (plane0 + p) % plan.c1 * C0)
-            if channels < C0 and not (fixed_fill and io is plan.io):
+            if channels < C0 and not fixed_fill:
                 asc.duplicate(rows[(p * C0 + channels) * pitch :], 0, count=(C0 - channels) * pitch)
             turn(rows[p * C0 * pitch :], blocks[p * pitch * C0 :], io.pitch, pitch, True)
         pipe.store(slot)
-        at = plane0 * plan.pixels + piece * plan.piece
+        at = plane0 * plan.pixels + pixel0
         move_pixels(io, len(planes), target[at * C0 :], blocks, pitch, plan.pixels, True)
         pipe.done(slot)
     pipe.drain()
@@ -142,14 +143,13 @@ def from_five_hd(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: FiveHdPla
     first = asc.get_block_idx() * plan.units
     for u in asc.steady(plan.count(asc.get_block_idx())):
         group, piece = divmod(first + u, plan.pieces)
-        io = plan.io if piece + 1 < plan.pieces or plan.last_io == plan.io else plan.last_io
+        io, pixel0 = plan.io, plan.first_pixel(piece)
         slot = u % plan.buffers
         rows, blocks = sets[slot]
-        pitch = io.pitch
         plane0 = group * plan.planes
         planes = range(min(plan.planes, plan.n * plan.c1 - plane0))
         pipe.load(slot)
-        at = plane0 * plan.pixels + piece * plan.piece
+        at = plane0 * plan.pixels + pixel0
         move_pixels(io, len(planes), source[at * C0 :], blocks, pitch, plan.pixels, False)
         pipe.compute(slot)
         for p in planes:
@@ -158,7 +158,7 @@ def from_five_hd(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: FiveHdPla
         for p in planes:
             image, block = divmod(plane0 + p, plan.c1)
             channels = min(C0, plan.c - block * C0)
-            at = (image * plan.c + block * C0) * plan.pixels + piece * plan.piece
+            at = (image * plan.c + block * C0) * plan.pixels + pixel0
             io.store(target[at:], rows[p * C0 * pitch :], channels, plan.pixels)
         pipe.done(slot)
     pipe.drain()
@@ -210,13 +210,10 @@ def five_hd_plan(n: int, c: int, pixels: int, dtype: str, soc: Soc) -> tuple[Fiv
     if piece == pixels:
         planes = max(min(most // align(pixels, 16), ceil_div(n * c1, kind_cores)), 1)
     io = rows_of(soc, piece, [2])
-    last = pixels - (ceil_div(pixels, piece) - 1) * piece
-    plan = FiveHdPlan(n, c, pixels, piece, planes, io, rows_of(soc, last, [2]), 1, 1, dtype)
+    plan = FiveHdPlan(n, c, pixels, piece, planes, io, 1, 1, dtype)
     total = plan.groups * plan.pieces
     units, blocks = deal(total, kind_cores)
-    return FiveHdPlan(
-        n, c, pixels, piece, planes, io, plan.last_io, 2 if units > 1 else 1, units, dtype
-    ), blocks
+    return FiveHdPlan(n, c, pixels, piece, planes, io, 2 if units > 1 else 1, units, dtype), blocks
 
 
 def five_hd_launch(x: TensorSpec, y: TensorSpec, soc: Soc) -> asc.Launch:

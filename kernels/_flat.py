@@ -176,6 +176,9 @@ def global_tensor(address: asc.GlobalAddress) -> asc.GlobalTensor:
 def load(dst: asc.LocalTensor, src: asc.GlobalTensor, count: int) -> None:
     """``count`` contiguous elements to UB; byte-exact DMA when they do not fill whole blocks."""
     nbytes = count * dst.dtype.size
+    if dst.dtype.size == 8:  # DMA counts words of up to four bytes
+        dst, src = dst.reinterpret_cast("uint32"), src.reinterpret_cast("uint32")
+        count *= 2
     if nbytes % BLOCK:
         asc.data_copy_pad(dst, src, asc.DataCopyParams(1, nbytes, 0, 0), asc.DataCopyPadParams())
     else:
@@ -185,6 +188,9 @@ def load(dst: asc.LocalTensor, src: asc.GlobalTensor, count: int) -> None:
 def store(dst: asc.GlobalTensor, src: asc.LocalTensor, count: int) -> None:
     """``count`` contiguous elements to global memory."""
     nbytes = count * src.dtype.size
+    if src.dtype.size == 8:
+        dst, src = dst.reinterpret_cast("uint32"), src.reinterpret_cast("uint32")
+        count *= 2
     if nbytes % BLOCK:
         asc.data_copy_pad(dst, src, asc.DataCopyParams(1, nbytes, 0, 0))
     else:

@@ -30,25 +30,22 @@ _SCALAR_LIMIT = 4096
 
 @dataclass(frozen=True)
 class Side:
-    """One side of the tiles: ``size`` elements of the axis, ``step`` per tile, ``stride`` in the other tensor;
-    ``io`` moves the rows of a tile, ``last_io`` those of the last one; ``back`` steps the last tile back."""
+    """One side of the tiles: ``size`` elements of the axis, ``step`` per tile, ``stride`` in the other tensor; ``io``
+    moves the rows of a tile. The last tile steps back to end where the axis ends (it repeats some elements), so all
+    tiles are alike."""
 
     size: int
     step: int
     stride: int
     io: Rows
-    last_io: Rows
-    back: bool
 
     @property
     def tiles(self) -> int:
         return ceil_div(self.size, self.step)
 
-    def tile(self, index: int) -> tuple[int, Rows]:
-        """(first element, row method) of a tile."""
-        if self.back:
-            return min(index * self.step, self.size - self.step), self.io
-        return index * self.step, self.io if index + 1 < self.tiles else self.last_io
+    def first(self, index: int) -> int:
+        """First element of a tile."""
+        return min(index * self.step, self.size - self.step)
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,7 @@ class TransposePlan:
         return min(self.units, self.total - block * self.units)
 
     def signature(self, block: int) -> object:
-        uneven = (self.m.io != self.m.last_io and not self.m.back) or (self.n.io != self.n.last_io and not self.n.back)
-        return self.count(block), block * self.units % (self.m.tiles * self.n.tiles) if uneven else 0
+        return self.count(block)
 
     def where(self, outer: int) -> tuple[int, int]:
         """First input and output element of a flat index over the loops."""
@@ -108,8 +104,8 @@ def transpose_kernel(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Trans
         rest, column = divmod(first + u, plan.n.tiles)
         outer, row = divmod(rest, plan.m.tiles)
         at_src, at_dst = plan.where(outer)
-        m0, m_io = plan.m.tile(row)
-        n0, n_io = plan.n.tile(column)
+        m0, m_io = plan.m.first(row), plan.m.io
+        n0, n_io = plan.n.first(column), plan.n.io
         slot = u % plan.buffers
         a, b = sets[slot]
         pipe.load(slot)
@@ -166,9 +162,7 @@ def _side(size: int, step: int, stride: int, soc: Soc) -> Side:
     step = min(step, size)
     if step < size:
         step = align(ceil_div(size, ceil_div(size, step)), 16)
-    back = not padded_dma(soc) and size % step != 0 and step % 16 == 0
-    last = size - (ceil_div(size, step) - 1) * step
-    return Side(size, step, stride, rows_of(soc, step, [2]), rows_of(soc, step if back else last, [2]), back)
+    return Side(size, step, stride, rows_of(soc, step, [2]))
 
 
 @kernel("Transpose", "TransposeD")

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ascend_sim.kernels._execute import run_plan
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ascend_sim import ops
 from ascend_sim.isa import layout
-from ascend_sim.kernels._execute import run_plan
 from ascend_sim.ops.registry import find_kernel
 from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
 from ascend_sim.soc import load_soc
@@ -77,7 +77,9 @@ def check(
     np.testing.assert_allclose(got.astype(np.float32), want.astype(np.float32), rtol=3e-3, atol=3e-3)
 
 
-STEPS = st.sampled_from(((), (("relu",),), (("leaky_relu", 0.1),), (("add",), ("relu",)), (("hswish",),), (("swish",),)))
+STEPS = st.sampled_from(
+    ((), (("relu",),), (("leaky_relu", 0.1),), (("add",), ("relu",)), (("hswish",),), (("swish",),))
+)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -130,7 +132,8 @@ def test_depthwise(chip: str, n: int, c: int, size: int, k: int, stride: int, bi
     attrs = {
         "strides": (1, 1, stride, stride), "pads": (k // 2,) * 4, "data_format": "NCHW", "epilogue": steps,
     }  # fmt: skip
-    check(chip, "DepthwiseConv2D", data(rng, n, c, size, size), data(rng, c, 1, k, k), data(rng, c) if bias else None, attrs)
+    x, f = data(rng, n, c, size, size), data(rng, c, 1, k, k)
+    check(chip, "DepthwiseConv2D", x, f, data(rng, c) if bias else None, attrs)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ascend_sim.kernels._execute import run_plan
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ascend_sim import ops
 from ascend_sim.isa import layout
-from ascend_sim.kernels._execute import run_plan
 from ascend_sim.ops.registry import find_kernel
 from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
 from ascend_sim.soc import load_soc
