@@ -139,6 +139,27 @@ def test_swish_and_gelu_are_recognised() -> None:
     assert types(checked(nodes, constants)) == ["GeluV2"]
 
 
+def test_written_out_layer_norm_is_recognised() -> None:
+    x = randn(2, 5, 16)
+    nodes = [
+        N("ReduceMean", ["x"], ["m"], axes=[-1]),
+        N("Sub", ["x", "m"], ["d"]),
+        N("Pow", ["d", "two"], ["s"]),
+        N("ReduceMean", ["s"], ["v"], axes=[-1]),
+        N("Add", ["v", "eps"], ["e"]),
+        N("Sqrt", ["e"], ["r"]),
+        N("Div", ["d", "r"], ["n"]),
+        N("Mul", ["n", "g"], ["a"]),
+        N("Add", ["a", "b"], ["y"]),
+    ]
+    constants = {"two": np.float32(2), "eps": np.float32(1e-5), "g": randn(16, seed=1), "b": randn(16, seed=2)}
+    assert types(check(make_model(nodes, {"x": x}, ["y"], constants), {"x": x})) == ["LayerNormV4"]
+    bare = [*nodes[:6], N("Div", ["d", "r"], ["y"])]
+    assert types(check(make_model(bare, {"x": x}, ["y"], constants), {"x": x})) == ["LayerNormV4"]
+    shared = [*nodes[:7], N("Add", ["n", "d"], ["y"])]  # the centred input is needed elsewhere
+    assert "LayerNormV4" not in types(check(make_model(shared, {"x": x}, ["y"], constants), {"x": x}))
+
+
 def test_a_gate_used_twice_is_kept() -> None:
     nodes = [N("Sigmoid", ["x"], ["a"]), N("Mul", ["x", "a"], ["b"]), N("Add", ["a", "b"], ["y"])]
     assert "Sigmoid" in types(checked(nodes, {}))
