@@ -8,15 +8,16 @@ split chips with an epilogue, the vector side both follow it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
-from ascend_sim.kernels._conv_tiling import ConvProblem, ConvTiling, Core, Strip, core_of, strips_of
-from ascend_sim.kernels._cube import (
+
+from ._bias_table import BiasTable
+from ._conv_tiling import Core, Strip, core_of
+from ._conv_walk import ConvPlan, Part, Shape, Tile, own_columns, place_of, shapes_of, walk
+from ._cube import (
     FRACTAL,
     E,
     P,
@@ -30,188 +31,10 @@ from ascend_sim.kernels._cube import (
     runs,
     tensor,
 )
-from ascend_sim.kernels._exit import BiasTable, CoupledExit, ExitPlan, FixpipeExit, Place
-from ascend_sim.kernels._matmul_tiling import BIAS_BYTES
-from ascend_sim.kernels._mix import MixExit, vector_side
-from ascend_sim.kernels._slots import Held, Slots, one_ahead
-
-
-@dataclass(frozen=True)
-class ConvPlan:
-    """One launch. ``load3d_v2``: the chip has the window form of load3d; ``l0a``, ``l0b``, ``l0c`` bytes of a slot;
-    ``roles``: what the kernel's arguments are (``x``, ``w``, ``bias``, ``extra``, ``y``, ``work``);
-    ``channels``: output channels; ``a_parts``, ``w_parts``: pieces in which a strip and a chunk come to L1."""
-
-    problem: ConvProblem
-    tiling: ConvTiling
-    exit: ExitPlan
-    dtype: str
-    roles: tuple[str, ...]
-    load3d_v2: bool
-    l0a: int
-    l0b: int
-    l0c: int
-    l0c_slots: int
-    channels: int
-    a_parts: int = 1
-    w_parts: int = 1
-
-    @property
-    def c0(self) -> int:
-        return 32 // self.problem.item
-
-
-class Tile(NamedTuple):
-    """One cube tile: ``m`` and ``n`` (first, count) in fractals of the strip and in output blocks of the group. The
-    flags say what must be brought to L1 before it and is done with after it."""
-
-    image: int
-    group: int
-    strip: Strip
-    chunk: tuple[int, int]
-    m: tuple[int, int]
-    n: tuple[int, int]
-    load_a: bool
-    load_w: bool
-    last_a: bool
-    last_w: bool
-    index: int
-
-
-class Part(NamedTuple):
-    """A stretch of a tile along the reduction: input blocks [c, c + count)."""
-
-    tile: Tile
-    c: int
-    count: int
-    first: bool
-    last: bool
-
-
-class Shape(NamedTuple):
-    """Height in fractals, width in blocks and first bias column of a tile (for work ahead of it)."""
-
-    m1: int
-    n1: int
-    column: int
-
-
-@lru_cache(maxsize=1024)
-def chunks_of(size: int, chunk: int) -> list[tuple[int, int]]:
-    return even(size, chunk)
-
-
-def tiles_of(plan: ConvPlan, strip: Strip, chunk: tuple[int, int]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """(m, n) tiles of a strip and a chunk, rows fastest."""
-    t = plan.tiling
-    m1 = ceil_div(strip.m, 16)
-    return [(m, (chunk[0] + a, n)) for a, n in even(chunk[1], t.tile_n) for m in even(m1, t.tile_m)]
-
-
-def walk(plan: ConvPlan, core: Core) -> Iterator[Tile]:
-    """Tiles of a core in the order in which they are computed."""
-    p, t = plan.problem, plan.tiling
-    strips = strips_of(p, t.strip_rows, core.rows)
-    chunks = [(core.blocks[0] + a, n) for a, n in even(core.blocks[1], t.chunk_n1)]
-    rows = [ceil_div(ceil_div(s.m, 16), t.tile_m) for s in strips]
-    columns = [ceil_div(n, t.tile_n) for _, n in chunks]
-    per_strip, per_image = sum(columns), sum(rows) * sum(columns)
-    images = range(*_span(core.images))
-    kinds = [s.kind for s in strips]
-    sizes = [n for _, n in chunks]
-    for g in runs([0] * core.groups[1]):
-        group = core.groups[0] + g
-        base_g = g * len(images) * per_image
-        if t.weights_outer:
-            for c in runs(sizes):
-                base_c = base_g + sum(columns[:c]) * sum(rows) * len(images)
-                for i in runs([0] * len(images)):
-                    for s in runs(kinds):
-                        base = base_c + columns[c] * (i * sum(rows) + sum(rows[:s]))
-                        one = len(images) * len(strips) == 1
-                        yield from _tiles(
-                            plan, images[i], group, strips[s], chunks[c], base,
-                            load_a=not (one and c > 0), last_a=not one or c + 1 == len(chunks),
-                            load_w=i == 0 and s == 0, last_w=i + 1 == len(images) and s + 1 == len(strips),
-                        )  # fmt: skip
-        else:
-            for i in runs([0] * len(images)):
-                for s in runs(kinds):
-                    base_s = base_g + i * per_image + sum(rows[:s]) * per_strip
-                    for c in runs(sizes):
-                        one = len(chunks) == 1
-                        ends = i + 1 == len(images) and s + 1 == len(strips)
-                        yield from _tiles(
-                            plan, images[i], group, strips[s], chunks[c], base_s + rows[s] * sum(columns[:c]),
-                            load_a=c == 0, last_a=c + 1 == len(chunks),
-                            load_w=not one or (i == 0 and s == 0), last_w=not one or ends,
-                        )  # fmt: skip
-
-
-def _span(part: tuple[int, int]) -> tuple[int, int]:
-    return part[0], part[0] + part[1]
-
-
-def _tiles(
-    plan: ConvPlan, image: int, group: int, strip: Strip, chunk: tuple[int, int], base: int, *, load_a: bool,
-    last_a: bool, load_w: bool, last_w: bool,
-) -> Iterator[Tile]:  # fmt: skip
-    tiles = tiles_of(plan, strip, chunk)
-    end = len(tiles) - 1
-    for i in runs([(m[1], n[1], load_w and m[0] == 0) for m, n in tiles]):
-        m, n = tiles[i]
-        yield Tile(
-            image, group, strip, chunk, m, n, load_a and i == 0, load_w and i == 0, last_a and i == end,
-            last_w and i == end, base + i,
-        )  # fmt: skip
-
-
-@lru_cache(maxsize=256)
-def shapes_of(plan: ConvPlan, core: Core) -> list[Shape]:
-    """Shape of every tile of a core, by index (for the bias, which is placed ahead)."""
-    p, t = plan.problem, plan.tiling
-    strips = strips_of(p, t.strip_rows, core.rows)
-    chunks = [(core.blocks[0] + a, n) for a, n in even(core.blocks[1], t.chunk_n1)]
-    first = 0 if p.groups > 1 else core.blocks[0]
-    per = {
-        (s, c): [Shape(m[1], n[1], (n[0] - first) * 16) for m, n in tiles_of(plan, s, c)]
-        for s in set(strips) for c in chunks
-    }  # fmt: skip
-    if t.weights_outer:
-        one = [x for c in chunks for _ in range(core.images[1]) for s in strips for x in per[s, c]]
-    else:
-        one = [x for _ in range(core.images[1]) for s in strips for c in chunks for x in per[s, c]]
-    step = p.n1 * 16
-    return [x._replace(column=x.column + g * step) for g in range(core.groups[1]) for x in one]
-
-
-def place_of(plan: ConvPlan, core: Core, tile: Tile) -> Place:
-    """Where a tile goes in y, and its bias columns counted from the core's first."""
-    p, t = plan.problem, plan.tiling
-    plane = p.ho * p.wo
-    first = tile.m[0] * 16
-    block = tile.group * p.n1 + tile.n[0]
-    offset = ((tile.image * p.groups * p.n1 + block) * plane + tile.strip.row * p.wo + first) * 16
-    m = min(tile.m[1] * 16, tile.strip.m - first)
-    return Place(offset, m, tile.m[1] * 16, tile.n[1], tile.n[1] * 16, plane * 16, _column(plan, core, tile))
-
-
-def _column(plan: ConvPlan, core: Core, tile: Tile) -> int:
-    if plan.problem.groups > 1:
-        return ((tile.group - core.groups[0]) * plan.problem.n1 + tile.n[0]) * 16
-    return (tile.n[0] - core.blocks[0]) * 16
-
-
-def _own_columns(plan: ConvPlan, core: Core) -> int:
-    if plan.problem.groups > 1:
-        return core.groups[1] * plan.problem.n1 * 16
-    return core.blocks[1] * 16
-
-
-def bias_columns(problem: ConvProblem, tiling: ConvTiling) -> int:
-    """Columns whose bias a core keeps: those it computes, all channels of its groups when there are several."""
-    groups, blocks = ceil_div(problem.groups, tiling.split[1]), ceil_div(problem.n1, tiling.split[3])
-    return groups * problem.n1 * 16 if problem.groups > 1 else blocks * 16
+from ._exit import CoupledExit, FixpipeExit, Place
+from ._matmul_tiling import BIAS_BYTES
+from ._mix import MixExit, vector_side
+from ._slots import Held, Slots, one_ahead
 
 
 @asc.jit
@@ -252,7 +75,7 @@ class _CubeSide:
         first = core.groups[0] * plan.problem.n1 if plan.problem.groups > 1 else core.blocks[0]
         if plan.exit.bias:
             bias = arguments["bias"][0][first * 16 :]
-        self.columns = min(plan.channels - first * 16, plan.exit.bias_columns, _own_columns(plan, core))
+        self.columns = min(plan.channels - first * 16, plan.exit.bias_columns, own_columns(plan, core))
         self.table: BiasTable | None = None
         if plan.exit.bias == "table":
             at = t.a_slots * t.a_bytes + t.w_slots * t.w_bytes

@@ -12,7 +12,8 @@ from functools import lru_cache
 from itertools import product
 
 from ascend_sim.isa.layout import ceil_div
-from ascend_sim.kernels._matmul_tiling import BIAS_BYTES, CubeBuffers
+
+from ._matmul_tiling import BIAS_BYTES, CubeBuffers
 
 FRACTAL = 512  # bytes of a 16 x C0 input fractal
 MAX_TILE_M = 64  # fractals of 16 rows: more do not fit half of L0A

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
 from ascend_sim.isa.legality import rules_for
-from ascend_sim.kernels._matmul_tiling import CubeBuffers
+
+from ._matmul_tiling import CubeBuffers
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc

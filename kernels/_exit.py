@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
-from ascend_sim.kernels._cube import BLOCK, E, P, Ring, copy_rows, tensor
-from ascend_sim.kernels._flat import compile_steps, registers
-from ascend_sim.kernels._lower import Step, apply_steps, compute_dtype
-from ascend_sim.kernels._program import Allocation, Builder, Program, allocate
-from ascend_sim.kernels._vector import align, item_bytes
 from ascend_sim.ops.registry import NoKernel
+
+from ._cube import BLOCK, E, P, Ring, copy_rows, tensor
+from ._flat import compile_steps, registers
+from ._lower import Step, apply_steps, compute_dtype
+from ._program import Allocation, Builder, Program, allocate
+from ._vector import align, item_bytes
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -36,7 +37,6 @@ MAX_BIAS_BYTES = 32768  # of UB, for the bias of all columns of a core
 VECTOR_PIECE = 16384  # elements of a plain exit tile in UB
 MIN_PIECE = 4096
 BIAS_PANEL = 64 * 16 * 4  # bytes: one row of 16 for each of 64 fractals
-BIAS_FLAG = 7  # MTE2 <-> MTE1 flag of the bias row (chips with a bias table have eight)
 
 
 class Place(NamedTuple):
@@ -115,7 +115,8 @@ def plan_exit(
         program = builder.build(builder.cast(apply_steps(builder, builder.cast(x, compute), rest, wide), out))
     if (acc, middle) not in QUANT:
         raise NoKernel(f"no conversion {acc} -> {middle} on the way out of L0C")
-    kind = "vector" if not fixpipe else "fixpipe" if program is None and not scattered else "mix" if soc.chip.split_cores else "vector"
+    direct = fixpipe and program is None and not scattered
+    kind = "fixpipe" if direct else "mix" if soc.chip.split_cores else "vector"
     place = "" if bias is None else "table" if fixpipe else "l0c"
     base = ExitPlan(
         kind, acc, middle, out, rows, relu, program, None, extras, 0, 2, 0, place, bias or acc, align(columns, 16)
@@ -218,7 +219,9 @@ class VectorTiles:
     """The UB side: takes pieces from a source, runs the program, writes them out. Used on the cube's own core
     (``fetch`` copies from L0C on the vector or fix pipe) and on vector cores (``fetch`` reads the workspace)."""
 
-    def __init__(self, plan: ExitPlan, out: Any, extras: Sequence[Any], base: int, outlet: type[Outlet] = Outlet) -> None:
+    def __init__(
+        self, plan: ExitPlan, out: Any, extras: Sequence[Any], base: int, outlet: type[Outlet] = Outlet
+    ) -> None:
         self.plan = plan
         self.outlet = outlet(plan, out, extras)
         self.store = Ring(E.MTE3_V, E.V_MTE3, 0, plan.sets)
@@ -413,58 +416,4 @@ class FixpipeExit:
         self.ring.close()
 
 
-class BiasTable:
-    """Bias rows in L1, moved to the bias table tile by tile. The core's whole row stays in L1 where ``room`` bytes hold
-    it, else each tile brings its part."""
-
-    def __init__(self, plan: ExitPlan, bias: Any, columns: int, l1_at: int, tile_columns: int, room: int) -> None:
-        """``bias``: GlobalTensor at the first of the ``columns`` columns this core computes."""
-        self.plan, self.bias, self.columns = plan, bias, columns
-        width = align(tile_columns, 16)
-        slots = max(min(asc.current_soc().buffers.bt_bytes // (width * 4), 2), 1)
-        self.ring = Ring(E.M_MTE1, E.MTE1_M, 2, slots)
-        self.rows = [asc.LocalTensor(plan.acc, P.C2, s * width * 4, width) for s in range(slots)]
-        self.whole = align(columns, 16) * item_bytes(plan.bias_dtype) <= room
-        self.load = Ring(E.MTE1_MTE2, E.MTE2_MTE1, BIAS_FLAG, 1)
-        self.l1 = asc.LocalTensor(plan.bias_dtype, P.C1, l1_at, align(columns, 16) if self.whole else width)
-
-    def _bring(self, column: int, count: int) -> None:
-        """One row to L1, filled with zeros to 32 bytes."""
-        asc.data_copy(self.l1, self.bias[column:], asc.Nd2NzParams(1, 1, count, 0, count, 1, 1, 0))
-
-    def open(self) -> None:
-        self.ring.open()
-        if self.whole:
-            self._bring(0, self.columns)
-            self.load.hand(0)
-        else:
-            self.load.open()
-
-    def begin(self, place: Place) -> tuple[int, Any]:
-        """Bring the row of a tile; (slot, tensor)."""
-        n = place.n1 * 16
-        source = self.l1
-        if self.whole:
-            source = source[place.column :]
-        else:
-            a = self.load.take()
-            self._bring(place.column, min(n, self.columns - place.column))
-            self.load.hand(a)
-        s = self.ring.take()
-        asc.data_copy(self.rows[s], source, n)
-        if not self.whole:
-            self.load.give(0)
-        self.ring.hand(s)
-        return s, self.rows[s]
-
-    def end(self, s: int) -> None:
-        """The first mmad of the tile has been issued."""
-        self.ring.give(s)
-
-    def close(self) -> None:
-        self.ring.close()
-        if not self.whole:
-            self.load.close()
-
-
-__all__ = ["BiasTable", "CoupledExit", "ExitPlan", "FixpipeExit", "Place", "VectorTiles", "plan_exit", "tensor"]
+__all__ = ["CoupledExit", "ExitPlan", "FixpipeExit", "Place", "VectorTiles", "plan_exit", "tensor"]

@@ -11,15 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from math import gcd
 from typing import Any, NamedTuple
 
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
-from ascend_sim.kernels._cube import E, P, Ring, accumulate, block_index, copy_rows, even, load_fractals, runs, tensor
-from ascend_sim.kernels._exit import BiasTable, CoupledExit, ExitPlan, FixpipeExit, Place
-from ascend_sim.kernels._matmul_tiling import BIAS_BYTES, MatmulProblem, MatmulTiling, align
-from ascend_sim.kernels._mix import MixExit, vector_side
+
+from ._bias_table import BiasTable
+from ._cube import E, P, Ring, accumulate, block_index, copy_rows, even, load_fractals, runs, tensor
+from ._exit import CoupledExit, ExitPlan, FixpipeExit, Place
+from ._matmul_tiling import BIAS_BYTES, MatmulProblem, MatmulTiling, align
+from ._mix import MixExit, vector_side
+from ._slots import Held, Slots, one_ahead
 
 MAX_PITCH = 65535  # elements between rows the ND to NZ transfer takes
 
@@ -81,6 +85,20 @@ class Tile(NamedTuple):
         return self.m_size, self.n_size, self.same_a, self.same_b, self.keep_a, self.keep_b
 
 
+class Unit(NamedTuple):
+    """What is computed between two transfers: ``part`` (start, size) of K, inside ``chunk``, the reach of the longer
+    transfer; it ``opens`` or ``closes`` the chunk, is the ``first`` or ``last`` of tile ``index``."""
+
+    index: int
+    tile: Tile
+    chunk: tuple[int, int]
+    part: tuple[int, int]
+    opens: bool
+    closes: bool
+    first: bool
+    last: bool
+
+
 @lru_cache(maxsize=1024)
 def tiles_of(plan: MatmulPlan, block: int) -> tuple[Tile, ...]:
     """Tiles of a core: dealt cyclically along diagonals, so that neighbours share neither rows nor columns, full ones
@@ -99,7 +117,7 @@ def tiles_of(plan: MatmulPlan, block: int) -> tuple[Tile, ...]:
     whole_a = t.step_ka * t.base_k >= p.k
     whole_b = t.step_kb * t.base_k >= p.k
     same_a, same_b = [False], [False]
-    for before, after in zip(mine, mine[1:], strict=False):
+    for before, after in pairwise(mine):
         same_a.append(whole_a and (plan.a_of[before[0]], *before[1:3]) == (plan.a_of[after[0]], *after[1:3]))
         same_b.append(whole_b and (plan.b_of[before[0]], *before[3:]) == (plan.b_of[after[0]], *after[3:]))
     same_a.append(False)
@@ -162,8 +180,7 @@ class _CubeSide:
         self.a2 = asc.LocalTensor(dtype, P.A2, 0, 2 * slots[0])
         self.b2 = asc.LocalTensor(dtype, P.B2, 0, 2 * slots[1])
         self.slot_elements = slots
-        self.a_ring = Ring(E.MTE1_MTE2, E.MTE2_MTE1, 0, 2)
-        self.b_ring = Ring(E.MTE1_MTE2, E.MTE2_MTE1, 2, 2)
+        self.a_ring, self.b_ring = Slots(0, 2, 0), Slots(2, 2, 2)
         self.l0 = Ring(E.M_MTE1, E.MTE1_M, 0, 2)
         bias = arguments["bias"][0] if plan.exit.bias else None
         self.table: BiasTable | None = None
@@ -180,72 +197,74 @@ class _CubeSide:
             self.out = CoupledExit(
                 plan.exit, arguments["y"][0], arguments.get("extra", []), t.l0c_slots, elements, bias, p.n
             )
-        self.a_at = self.b_at = 0
+        self.a_held: Held | None = None
+        self.b_held: Held | None = None
+        self.acc: tuple[int, Any, bool] = (0, None, True)
 
     def run(self) -> None:
         plan, t = self.plan, self.t
         if plan.hf32:
             asc.set_hf32_mode(True)
-        tiles = tiles_of(plan, self.block)
-        rings = [self.a_ring, self.b_ring, self.l0] + ([self.table] if self.table else [])
+        tiles = self.tiles = tiles_of(plan, self.block)
+        rings: list[Any] = [self.a_ring, self.b_ring, self.l0] + ([self.table] if self.table else [])
         for ring in rings:
             ring.open()
         self.out.open([place_of(plan, tile) for tile in tiles[: t.l0c_slots]])
-        for i, tile in walk(plan, self.block):
-            place = place_of(plan, tile)
-            s, acc, zero = self.out.begin()
-            table = self.table.begin(place) if self.table else None
-            self._accumulate(tile, acc, zero, table[1] if table else None)
-            if table and self.table:
-                self.table.end(table[0])
-            after = i + t.l0c_slots
-            self.out.end(s, place, place_of(plan, tiles[after]) if after < len(tiles) else None)
+        one_ahead(self._units(), self._load, self._work, lambda unit: True)
         for ring in rings:
             ring.close()
         self.out.close()
 
-    def _accumulate(self, tile: Tile, acc: Any, zero: bool, bias: Any) -> None:
-        p, t = self.p, self.t
-        ka, kb = t.step_ka * t.base_k, t.step_kb * t.base_k
-        outer = max(ka, kb)
-        chunks = even(p.k, outer)
-        for i in runs([size for _, size in chunks]):
-            at, size = chunks[i]
-            if ka == outer and not tile.same_a:
-                self._load_a(tile, at, size)
-            if kb == outer and ka < outer and not tile.same_b:
-                self._load_b(tile, at, size)
-            inner = even(size, min(ka, kb))
-            for j in runs([size for _, size in inner]):
-                k, part = inner[j]
-                if ka < outer and not tile.same_a:
-                    self._load_a(tile, at + k, part)
-                if (kb < outer or ka == kb) and not tile.same_b:
-                    self._load_b(tile, at + k, part)
-                first = zero and i == 0 and j == 0
-                start = bias if i == 0 and j == 0 else None
-                self._steps(tile, acc, first, start, k if ka == outer else 0, size if ka == outer else part,
-                            k if kb == outer else 0, size if kb == outer else part, part)  # fmt: skip
-                if ka < outer and not tile.keep_a:
-                    self.a_ring.give(self.a_at)
-                if kb < outer and not tile.keep_b:
-                    self.b_ring.give(self.b_at)
-            if ka == outer and not tile.keep_a:
-                self.a_ring.give(self.a_at)
-            if kb == outer and not tile.keep_b:
-                self.b_ring.give(self.b_at)
+    def _units(self) -> Iterator[Unit]:
+        """Tiles, cut along K into what the more frequent of the two transfers brings."""
+        t = self.t
+        outer, inner = (f(t.step_ka, t.step_kb) * t.base_k for f in (max, min))
+        chunks = [(at, size, even(size, inner)) for at, size in even(self.p.k, outer)]
+        for index, tile in walk(self.plan, self.block):
+            for i in runs([size for _, size, _ in chunks]):
+                at, size, parts = chunks[i]
+                for j in runs([part for _, part in parts]):
+                    ends = j + 1 == len(parts)
+                    yield Unit(index, tile, (at, size), (at + parts[j][0], parts[j][1]), j == 0, ends,
+                               i == 0 and j == 0, ends and i + 1 == len(chunks))  # fmt: skip
 
-    def _load_a(self, tile: Tile, k: int, size: int) -> None:
-        self.a_at = self.a_ring.take()
-        src = self.a[self.plan.a_of[tile.batch] * self.plan.a.matrix :]
-        self._to_l1(self.a1[self.a_at * self.a_slot :], src, self.plan.a, tile.m, tile.m_size, k, size)
-        self.a_ring.hand(self.a_at)
+    def _load(self, unit: Unit) -> tuple[Held, Held]:
+        t, tile = self.t, unit.tile
+        if not tile.same_a and (unit.opens or t.step_ka < t.step_kb):
+            self.a_held = self.a_ring.take()
+            at, size = unit.chunk if t.step_ka >= t.step_kb else unit.part
+            src = self.a[self.plan.a_of[tile.batch] * self.plan.a.matrix :]
+            to = self.a1[self.a_held.slot * self.a_slot :]
+            self._to_l1(to, src, self.plan.a, tile.m, tile.m_size, at, size)
+            self.a_ring.hand(self.a_held)
+        if not tile.same_b and (unit.opens or t.step_kb < t.step_ka):
+            self.b_held = self.b_ring.take()
+            at, size = unit.chunk if t.step_kb >= t.step_ka else unit.part
+            src = self.b[self.plan.b_of[tile.batch] * self.plan.b.matrix :]
+            to = self.b1[self.b_held.slot * self.b_slot :]
+            self._to_l1(to, src, self.plan.b, tile.n, tile.n_size, at, size)
+            self.b_ring.hand(self.b_held)
+        assert self.a_held is not None and self.b_held is not None
+        return self.a_held, self.b_held
 
-    def _load_b(self, tile: Tile, k: int, size: int) -> None:
-        self.b_at = self.b_ring.take()
-        src = self.b[self.plan.b_of[tile.batch] * self.plan.b.matrix :]
-        self._to_l1(self.b1[self.b_at * self.b_slot :], src, self.plan.b, tile.n, tile.n_size, k, size)
-        self.b_ring.hand(self.b_at)
+    def _work(self, unit: Unit, held: tuple[Held, Held]) -> None:
+        plan, t, tile = self.plan, self.t, unit.tile
+        place = place_of(plan, tile)
+        row: tuple[int, Any] | None = None
+        if unit.first:
+            self.acc = self.out.begin()
+            row = self.table.begin(place) if self.table else None
+        s, acc, zero = self.acc
+        self._steps(unit, held, acc, zero and unit.first, row[1] if row else None)
+        if row and self.table:
+            self.table.end(row[0])
+        if not tile.keep_a and (unit.closes or t.step_ka < t.step_kb):
+            self.a_ring.give(held[0])
+        if not tile.keep_b and (unit.closes or t.step_kb < t.step_ka):
+            self.b_ring.give(held[1])
+        if unit.last:
+            after = unit.index + t.l0c_slots
+            self.out.end(s, place, place_of(plan, self.tiles[after]) if after < len(self.tiles) else None)
 
     def _to_l1(self, dst: Any, src: Any, source: Source, r: int, rows: int, k: int, size: int) -> None:
         """Bring rows [r, r + rows) x K [k, k + size) of an operand to L1."""
@@ -271,19 +290,22 @@ class _CubeSide:
                 row = src[offset + i * source.pitch :]
                 asc.data_copy(dst[i * k0 :], row, asc.Nd2NzParams(1, 1, inner, 0, inner, lead, 1, 0))
 
-    def _steps(
-        self, tile: Tile, acc: Any, first: bool, bias: Any, a_k: int, a_size: int, b_k: int, b_size: int, part: int
-    ) -> None:
-        """Cube steps over ``part`` of K, which starts at ``a_k`` of the ``a_size`` deep A tile in L1, and ``b_k`` of
-        the ``b_size`` deep B tile."""
-        pieces = even(part, self.t.base_k)
-        a1, b1 = self.a1[self.a_at * self.a_slot :], self.b1[self.b_at * self.b_slot :]
+    def _steps(self, unit: Unit, held: tuple[Held, Held], acc: Any, first: bool, bias: Any) -> None:
+        """Cube steps over a unit's part of K."""
+        t, tile = self.t, unit.tile
+        start, size = unit.part
+        a_from, a_depth = unit.chunk if t.step_ka >= t.step_kb else unit.part
+        b_from, b_depth = unit.chunk if t.step_kb >= t.step_ka else unit.part
+        pieces = even(size, t.base_k)
+        a1, b1 = self.a1[held[0].slot * self.a_slot :], self.b1[held[1].slot * self.b_slot :]
+        for ring, one in ((self.a_ring, held[0]), (self.b_ring, held[1])):
+            ring.wait(one, ring.split(one, [(1, 0)])[0])
 
         def load(i: int, a: Any, b: Any) -> tuple[int, int, int]:
-            k, size = pieces[i]
-            self._to_l0(a, a1, self.plan.a, tile.m_size, a_k + k, size, a_size, True)
-            self._to_l0(b, b1, self.plan.b, tile.n_size, b_k + k, size, b_size, False)
-            return tile.m_size, tile.n_size, size
+            k, length = pieces[i]
+            self._to_l0(a, a1, self.plan.a, tile.m_size, start - a_from + k, length, a_depth, True)
+            self._to_l0(b, b1, self.plan.b, tile.n_size, start - b_from + k, length, b_depth, False)
+            return tile.m_size, tile.n_size, length
 
         accumulate(
             self.l0, self.a2, self.b2, self.slot_elements, acc, [size for _, size in pieces], load, first, bias

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ascend_sim import asc
-from ascend_sim.kernels._cube import BLOCK, E, P, Ring, block_index, copy_rows
-from ascend_sim.kernels._exit import QUANT, ExitPlan, Outlet, Place, VectorTiles, pieces
-from ascend_sim.kernels._vector import item_bytes
+
+from ._cube import BLOCK, E, P, Ring, block_index, copy_rows
+from ._exit import QUANT, ExitPlan, Outlet, Place, VectorTiles, pieces
+from ._vector import item_bytes
 
 READY, FREE = 0, 1
 WORK_TILES = 2

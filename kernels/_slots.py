@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from ascend_sim import asc
-from ascend_sim.kernels._cube import E
+
+from ._cube import E
 
 Unit = TypeVar("Unit")
 Held_ = TypeVar("Held_")
@@ -24,8 +25,9 @@ class Held:
 
 
 class Slots:
-    """Buffers filled in up to ``parts`` pieces: a free flag per buffer (from ``first`` on), a ready flag per piece (from
-    ``ready`` on). A load to L0 waits for the pieces whose mark lies before the end of what it reads, each once."""
+    """Buffers filled in up to ``parts`` pieces: a free flag per buffer (from ``first`` on), a ready flag per piece
+    (from ``ready`` on). A load to L0 waits, once each, for the pieces whose mark lies before the end of what it
+    reads."""
 
     __slots__ = ("first", "parts", "ready", "slots", "turn")
 

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from math import gcd
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
-from ascend_sim.kernels._conv import ConvPlan, bias_columns, conv_kernel
-from ascend_sim.kernels._conv_tiling import ConvProblem, core_of, deepen, strips_of, tile_conv
-from ascend_sim.kernels._cube import FRACTAL, cube_buffers, cube_kind, load3d_v2
-from ascend_sim.kernels._exit import plan_exit
-from ascend_sim.kernels._layouts import around
-from ascend_sim.kernels._mix import work_bytes
 from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.schema import OpCall
 from ascend_sim.ops.shapes import format_of
+
+from ._arguments import conv_arguments
+from ._conv import conv_kernel
+from ._conv_tiling import ConvProblem, core_of, deepen, strips_of, tile_conv
+from ._conv_walk import ConvPlan, bias_columns
+from ._cube import FRACTAL, cube_buffers, cube_kind, load3d_v2
+from ._exit import plan_exit
+from ._layouts import around
+from ._mix import work_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from ascend_sim.soc import Soc
 
-DECLARED = 3  # x, filter, bias; inputs of the epilogue follow
 
 
 def _lcm(a: int, b: int) -> int:
@@ -110,33 +112,18 @@ def conv_launch(call: OpCall, soc: Soc, problem: ConvProblem, channels: int) -> 
     if x.shape[1] != problem.groups * problem.c1:
         raise NoKernel(f"{x.shape[1]} blocks of input channels for {problem.groups} groups of {problem.c1}")
     steps = tuple(call.attr("epilogue", ()))
-    extras = [(i, s) for i, s in enumerate(call.inputs) if i >= DECLARED and s is not None]
-    for _, spec in extras:
-        if spec.shape != y.shape or spec.dtype != y.dtype:
-            raise NoKernel(f"epilogue input {spec.shape} differs from the output {y.shape}")
+    operands = conv_arguments(call)
     bias = call.inputs[2] if len(call.inputs) > 2 else None
     plan = _conv_plan(
-        soc, problem, channels, steps, len(extras), None if bias is None else bias.dtype, y.dtype
+        soc, problem, channels, steps, operands.roles, None if bias is None else bias.dtype, y.dtype
     )
-    args: list[tuple[str, int]] = [("in", 0), ("in", 1)]
-    gm = [("x", x.dtype, x.nbytes, "in"), ("filter", f.dtype, f.nbytes, "in")]
-    if bias is not None:
-        args.append(("in", 2))
-        gm.append(("bias", bias.dtype, bias.nbytes, "in"))
-    for i, spec in extras:
-        args.append(("in", i))
-        gm.append((f"x{i}", spec.dtype, spec.nbytes, "in"))
-    args.append(("out", 0))
-    gm.append(("y", y.dtype, y.nbytes, "out"))
-    split = plan.tiling.split
-    blocks = split[0] * split[1] * split[2] * split[3]
+    blocks = prod(plan.tiling.split)
     kind = cube_kind(soc)
     if plan.exit.kind == "mix":
         kind = "MIX"
-        args.append(("workspace", 0))
-        gm.append(("work", plan.exit.middle, work_bytes(plan.exit, plan.l0c // 4, blocks), "workspace"))
+        operands = operands.with_workspace(plan.exit.middle, work_bytes(plan.exit, plan.l0c // 4, blocks))
     return asc.Launch(
-        conv_kernel, block_dim=blocks, kind=kind, args=tuple(args), gm=gm, consts={"plan": plan}, soc=soc,
+        conv_kernel, block_dim=blocks, kind=kind, args=operands.args, gm=operands.gm, consts={"plan": plan}, soc=soc,
         signature=lambda block: block_signature(plan, block),
     )  # fmt: skip
 
@@ -150,18 +137,17 @@ def block_signature(plan: ConvPlan, block: int) -> Hashable:
 
 @lru_cache(maxsize=4096)
 def _conv_plan(
-    soc: Soc, problem: ConvProblem, channels: int, steps: tuple[tuple[object, ...], ...], extras: int,
-    bias: str | None, out: str,
+    soc: Soc, problem: ConvProblem, channels: int, steps: tuple[tuple[object, ...], ...],
+    roles: tuple[str, ...], bias: str | None, out: str,
 ) -> ConvPlan:  # fmt: skip
+    extras = roles.count("extra")
     first = plan_exit(soc, "float32", out, steps, extras, bias, 16, rows=False)
     problem = replace(problem, exit_cycles=first.cost(), extras=extras)
     tiling = tile_conv(problem, cube_buffers(soc), bias is not None)
     leave = plan_exit(soc, "float32", out, steps, extras, bias, bias_columns(problem, tiling), rows=False)
-    roles = ["x", "w", *(["bias"] if bias else []), *(["extra"] * extras), "y"]
-    if leave.kind == "mix":
-        roles.append("work")
+    roles = (*roles, "work") if leave.kind == "mix" else roles
     tiling, a_parts, w_parts = deepen(problem, tiling, cube_buffers(soc), soc.sync.flag_ids, leave.bias)
     return ConvPlan(
-        problem, tiling, leave, "float16", tuple(roles), load3d_v2(soc), tiling.tile_m * tiling.step_k * FRACTAL,
+        problem, tiling, leave, "float16", roles, load3d_v2(soc), tiling.tile_m * tiling.step_k * FRACTAL,
         tiling.tile_n * tiling.step_k * FRACTAL, tiling.tile_m * tiling.tile_n * 1024, 2, channels, a_parts, w_parts,
     )  # fmt: skip

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING
 
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
-from ascend_sim.kernels._cube import FRACTAL, cube_buffers, cube_kind, load3d_v2
-from ascend_sim.kernels._deconv import DeconvPlan, DeconvProblem, DeconvTiling, deconv_kernel, signature
-from ascend_sim.kernels._exit import plan_exit
-from ascend_sim.kernels._layouts import around
-from ascend_sim.kernels._matmul_tiling import BIAS_BYTES, CubeBuffers
-from ascend_sim.kernels._mix import work_bytes
-from ascend_sim.kernels.conv2d import DECLARED, conv_format, filter_dims, spatial
 from ascend_sim.ops.registry import NoKernel, kernel
+
+from ._arguments import conv_arguments
+from ._cube import FRACTAL, cube_buffers, cube_kind, load3d_v2
+from ._deconv import deconv_kernel
+from ._deconv_walk import DeconvPlan, DeconvProblem, DeconvTiling, signature
+from ._exit import plan_exit
+from ._layouts import around
+from ._matmul_tiling import BIAS_BYTES, CubeBuffers
+from ._mix import work_bytes
+from .conv2d import conv_format, filter_dims, spatial
 
 if TYPE_CHECKING:
     from ascend_sim.ops.schema import OpCall
@@ -94,40 +98,23 @@ def _direct(call: OpCall, soc: Soc) -> list[asc.Launch]:
         size[fmt.index("N")], ceil_div(cin, 16), h, w, ceil_div(cout, 16), ho, wo, kh, kw, sh, sw, top, left
     )
     steps = tuple(call.attr("epilogue", ()))
-    extras = [(i, s) for i, s in enumerate(call.inputs) if i >= DECLARED and s is not None]
-    for _, spec in extras:
-        if spec.shape != y.shape or spec.dtype != y.dtype:
-            raise NoKernel(f"epilogue input {spec.shape} differs from the output {y.shape}")
+    operands = conv_arguments(call)
     bias = call.inputs[2] if len(call.inputs) > 2 else None
     tiling = tile_deconv(problem, cube_buffers(soc))
     columns = ceil_div(problem.n1, tiling.split[2]) * 16
     leave = plan_exit(
-        soc, "float32", y.dtype, steps, len(extras), None if bias is None else bias.dtype, columns, rows=False,
-        scattered=True,
+        soc, "float32", y.dtype, steps, operands.roles.count("extra"), None if bias is None else bias.dtype, columns,
+        rows=False, scattered=True,
     )  # fmt: skip
-    roles = ["x", "w", *(["bias"] if bias is not None else []), *(["extra"] * len(extras)), "y"]
-    args: list[tuple[str, int]] = [("in", 0), ("in", 1)]
-    gm: list[Any] = [("x", x.dtype, x.nbytes, "in"), ("filter", f.dtype, f.nbytes, "in")]
-    if bias is not None:
-        args.append(("in", 2))
-        gm.append(("bias", bias.dtype, bias.nbytes, "in"))
-    for i, spec in extras:
-        args.append(("in", i))
-        gm.append((f"x{i}", spec.dtype, spec.nbytes, "in"))
-    args.append(("out", 0))
-    gm.append(("y", y.dtype, y.nbytes, "out"))
-    blocks = tiling.split[0] * tiling.split[1] * tiling.split[2]
+    blocks = prod(tiling.split)
     kind = cube_kind(soc)
     if leave.kind == "mix":
         kind = "MIX"
-        roles.append("work")
-        args.append(("workspace", 0))
-        size_bytes = work_bytes(leave, tiling.tile_m * tiling.tile_n * 256, blocks)
-        gm.append(("work", leave.middle, size_bytes, "workspace"))
-    plan = DeconvPlan(problem, tiling, leave, x.dtype, tuple(roles), load3d_v2(soc), cout)
+        operands = operands.with_workspace(leave.middle, work_bytes(leave, tiling.tile_m * tiling.tile_n * 256, blocks))
+    plan = DeconvPlan(problem, tiling, leave, x.dtype, operands.roles, load3d_v2(soc), cout)
     return [
         asc.Launch(
-            deconv_kernel, block_dim=blocks, kind=kind, args=tuple(args), gm=gm, consts={"plan": plan}, soc=soc,
-            signature=lambda block: signature(plan, block),
+            deconv_kernel, block_dim=blocks, kind=kind, args=operands.args, gm=operands.gm, consts={"plan": plan},
+            soc=soc, signature=lambda block: signature(plan, block),
         )
     ]  # fmt: skip

@@ -1,22 +1,31 @@
 """DepthwiseConv2D: a grouped convolution whose groups of 16 channels share diagonal fractals of weights.
 
-The cube multiplies each 16 pixel x 16 channel fractal of a filter tap with a diagonal 16 x 16 fractal. Values run as
-a grouped convolution with one input block and ``multiplier`` output blocks per group.
+The cube multiplies each 16 pixel x 16 channel fractal of a filter tap with a diagonal 16 x 16 fractal. At stride 1,
+where load3d is slow, fractals come by plain loads (`ascend_sim.kernels._depthwise`); otherwise the kernel of grouped
+convolutions runs with one input block and ``multiplier`` output blocks per group.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ascend_sim.kernels._layouts import around
-from ascend_sim.kernels.conv2d import conv_format, conv_launch, conv_problem, merged_groups
+from ascend_sim import asc
+from ascend_sim.isa.layout import ceil_div
 from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.shapes import format_of
 
+from ._arguments import conv_arguments
+from ._cube import cube_buffers, cube_kind
+from ._depthwise import DepthPlan, DepthProblem, depthwise_kernel, signature, tile_depthwise
+from ._exit import plan_exit
+from ._layouts import around
+from .conv2d import conv_format, conv_launch, conv_problem, merged_groups
+
 if TYPE_CHECKING:
-    from ascend_sim import asc
     from ascend_sim.ops.schema import OpCall
     from ascend_sim.soc import Soc
+
+    from ._conv_tiling import ConvProblem
 
 
 def filter_dims(call: OpCall) -> tuple[int, int, int]:
@@ -44,7 +53,37 @@ def plan_depthwise(call: OpCall, soc: Soc) -> list[asc.Launch]:
 
     def direct(inner: OpCall, chip: Soc) -> list[asc.Launch]:
         problem = conv_problem(inner, channels, 1, multiplier, (kh, kw))
+        if problem.sh == problem.sw == 1 and multiplier == 1 and not chip.chip.split_cores:
+            launch = stride_one(inner, chip, problem, channels)
+            if launch is not None:
+                return [launch]
         return [conv_launch(inner, chip, problem, channels * multiplier)]
 
     merged = merged_groups(channels, 1, multiplier)
     return around(call, soc, {0: "NC1HWC0", 1: "FRACTAL_Z"}, "NC1HWC0", direct, merged, channels)
+
+
+def stride_one(call: OpCall, soc: Soc, conv: ConvProblem, channels: int) -> asc.Launch | None:
+    """Launch of the plain-load kernel, or None where the rows of a core do not fit."""
+    x, f, y = call.inputs[0], call.inputs[1], call.outputs[0]
+    assert x is not None and f is not None
+    problem = DepthProblem(
+        conv.batch, conv.groups, conv.h, conv.w, conv.ho, conv.wo, conv.kh, conv.kw, conv.dh, conv.dw, conv.pads
+    )
+    tiling = tile_depthwise(problem, cube_buffers(soc))
+    if tiling is None:
+        return None
+    steps = tuple(call.attr("epilogue", ()))
+    operands = conv_arguments(call)
+    bias = call.inputs[2] if len(call.inputs) > 2 else None
+    columns = ceil_div(problem.groups, tiling.split[1]) * 16
+    leave = plan_exit(
+        soc, "float32", y.dtype, steps, operands.roles.count("extra"), None if bias is None else bias.dtype, columns,
+        rows=False,
+    )  # fmt: skip
+    plan = DepthPlan(problem, tiling, leave, operands.roles, channels)
+    return asc.Launch(
+        depthwise_kernel, block_dim=tiling.split[0] * tiling.split[1] * tiling.split[2], kind=cube_kind(soc),
+        args=operands.args, gm=operands.gm, consts={"plan": plan}, soc=soc,
+        signature=lambda block: signature(plan, block),
+    )  # fmt: skip

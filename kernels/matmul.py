@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ascend_sim import asc
-from ascend_sim.kernels._cube import cube_buffers, cube_kind, nd2nz
-from ascend_sim.kernels._exit import plan_exit
-from ascend_sim.kernels._layouts import around
-from ascend_sim.kernels._matmul import MatmulPlan, Source, kinds_of, matmul_kernel
-from ascend_sim.kernels._matmul_tiling import MatmulProblem, align, tile
-from ascend_sim.kernels._mix import work_bytes
 from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.schema import ITEM_BITS, OpCall, TensorSpec
+
+from ._arguments import conv_arguments
+from ._cube import cube_buffers, cube_kind, nd2nz
+from ._exit import plan_exit
+from ._layouts import around
+from ._matmul import MatmulPlan, Source, kinds_of, matmul_kernel
+from ._matmul_tiling import MatmulProblem, align, tile
+from ._mix import work_bytes
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
 
-DECLARED = 3  # x1, x2, bias; inputs of the epilogue follow
 FORMATS = ("FRACTAL_NZ", "FRACTAL_Z")
 TRANSPOSES = {"GEMM": ("transpose_a", "transpose_b")} | {
     name + version: flags
@@ -125,36 +126,22 @@ def _launch(call: OpCall, soc: Soc, trans_a: bool, trans_b: bool) -> asc.Launch:
     if bias is not None and bias.logical_shape[-1] != n:
         raise NoKernel(f"bias of {bias.logical_shape} for {n} columns")
     steps = tuple(call.attr("epilogue", ()))
-    extras = [(i, s) for i, s in enumerate(call.inputs) if i >= DECLARED and s is not None]
-    for _, spec in extras:
-        if spec.shape != y.shape or spec.dtype != y.dtype:
-            raise NoKernel(f"epilogue input {spec.shape} differs from the output {y.shape}")
+    operands = conv_arguments(call, "a", "b")
     problem = MatmulProblem(
         m, k, n, batch, item, trans_a, trans_b, source_a.fractal, bias is not None
     )
     plan = _plan(
         soc, problem, a.dtype, y.dtype, source_a, source_b, a_of, b_of, out_pitch, out_matrix, rows, steps,
-        len(extras), None if bias is None else bias.dtype, bool(call.attr("enable_hf32", False)),
+        operands.roles, None if bias is None else bias.dtype, bool(call.attr("enable_hf32", False)),
     )  # fmt: skip
-    args: list[tuple[str, int]] = [("in", 0), ("in", 1)]
-    gm: list[Any] = [("x1", a.dtype, a.nbytes, "in"), ("x2", b.dtype, b.nbytes, "in")]
-    if bias is not None:
-        args.append(("in", 2))
-        gm.append(("bias", bias.dtype, bias.nbytes, "in"))
-    for i, spec in extras:
-        args.append(("in", i))
-        gm.append((f"x{i}", spec.dtype, spec.nbytes, "in"))
-    args.append(("out", 0))
-    gm.append(("y", y.dtype, y.nbytes, "out"))
     kind = cube_kind(soc)
     if plan.exit.kind == "mix":
         kind = "MIX"
-        args.append(("workspace", 0))
         size = work_bytes(plan.exit, plan.tiling.base_m * plan.tiling.base_n, plan.tiling.cores)
-        gm.append(("work", plan.exit.middle, size, "workspace"))
+        operands = operands.with_workspace(plan.exit.middle, size)
     return asc.Launch(
-        matmul_kernel, block_dim=plan.tiling.cores, kind=kind, args=tuple(args), gm=gm, consts={"plan": plan}, soc=soc,
-        signature=lambda block: kinds_of(plan, block),
+        matmul_kernel, block_dim=plan.tiling.cores, kind=kind, args=operands.args, gm=operands.gm,
+        consts={"plan": plan}, soc=soc, signature=lambda block: kinds_of(plan, block),
     )  # fmt: skip
 
 
@@ -162,13 +149,11 @@ def _launch(call: OpCall, soc: Soc, trans_a: bool, trans_b: bool) -> asc.Launch:
 def _plan(
     soc: Soc, problem: MatmulProblem, dtype: str, out: str, a: Source, b: Source, a_of: tuple[int, ...],
     b_of: tuple[int, ...], out_pitch: int, out_matrix: int, rows: bool, steps: tuple[tuple[object, ...], ...],
-    extras: int, bias: str | None, hf32: bool,
+    roles: tuple[str, ...], bias: str | None, hf32: bool,
 ) -> MatmulPlan:  # fmt: skip
-    leave = plan_exit(soc, "float32", out, steps, extras, bias, align(problem.n, 16), rows=rows)
-    roles = ["a", "b", *(["bias"] if bias else []), *(["extra"] * extras), "y"]
-    if leave.kind == "mix":
-        roles.append("work")
+    leave = plan_exit(soc, "float32", out, steps, roles.count("extra"), bias, align(problem.n, 16), rows=rows)
+    roles = (*roles, "work") if leave.kind == "mix" else roles
     return MatmulPlan(
         problem, tile(problem, cube_buffers(soc)), leave, dtype, a, b, a_of, b_of, out_pitch, out_matrix,
-        tuple(roles), nd2nz(soc), soc.chip.split_cores, hf32,
+        roles, nd2nz(soc), soc.chip.split_cores, hf32,
     )  # fmt: skip
