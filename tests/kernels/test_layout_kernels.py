@@ -65,12 +65,19 @@ def test_filled_channels_are_zero(run_op: Any) -> None:
 @relaxed
 @given(chips, st.integers(1, 3), st.integers(1, 70), st.integers(1, 70), st.booleans(), seeds)
 def test_fractal_nz(run_op: Any, close: Any, chip: str, b: int, m: int, k: int, back: bool, seed: int) -> None:
-    k = k if chip == PADDED else -(-k // 16) * 16
     x = half(np.random.default_rng(seed), b, m, k)
     if back:
         close(*run_op("TransData", [x], chip, formats=("FRACTAL_NZ",), out_format="ND", src_format="FRACTAL_NZ", dst_format="ND"))
     else:
         close(*run_op("TransData", [x], chip, out_format="FRACTAL_NZ", src_format="ND", dst_format="FRACTAL_NZ"))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("shape", [(1, 1000), (8, 1001), (1, 25088), (3, 2), (300, 2048), (40, 10007)])
+def test_fractal_nz_of_classifiers(run_op: Any, close: Any, chip: str, shape: tuple[int, int]) -> None:
+    x = half(np.random.default_rng(0), *shape)
+    close(*run_op("TransData", [x], chip, formats=("FRACTAL_NZ",), out_format="ND", src_format="FRACTAL_NZ", dst_format="ND"))
+    close(*run_op("TransData", [x], chip, out_format="FRACTAL_NZ", src_format="ND", dst_format="FRACTAL_NZ"))
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
