@@ -47,6 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--soc", help="only rows of this chip")
     parser.add_argument("--family", help="only rows of this family")
     parser.add_argument("--half", choices=("a", "b"), help="only this half of the rows, split by a hash of their id")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes to predict with (default 1)")
     parser.add_argument("--worst", type=int, default=10, metavar="N", help="list the N worst rows (default 10)")
     parser.add_argument("--report", metavar="FILE", help="also write the accuracy page (Markdown, plots beside it)")
     parser.add_argument("--json", action="store_true", help="machine readable")
@@ -54,6 +55,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.workers < 1:
+        raise CommandError(f"--workers {args.workers}: expected a whole number of at least 1")
     try:
         outcomes = [outcome for path in args.rows for outcome in _validate(read_rows(path), args)]
     except RowError as error:
@@ -90,7 +93,12 @@ def _validate(rows: Sequence[OpRow] | Sequence[ModelRow], args: argparse.Namespa
         from ascend_sim.cli.validate_models import Models
 
         predict = Models(args.models).predict
-    return [predict(row) for row in chosen]
+    if args.workers == 1:
+        return [predict(row) for row in chosen]
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(args.workers) as pool:
+        return list(pool.map(predict, chosen, chunksize=max(1, len(chosen) // (8 * args.workers))))
 
 
 def predict_op(row: OpRow) -> Outcome:

@@ -330,6 +330,13 @@ def test_halves_partition_the_rows(tmp_path: Path, capsys: pytest.CaptureFixture
     assert len(ids[0] | ids[1]) == 12
 
 
+def test_workers_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_csv(tmp_path / "rows.csv", *(record(id=f"X-{i}", us=str(10 + i)) for i in range(4)))
+    one, two = (run(capsys, str(path), "--json", "--workers", n) for n in ("1", "2"))
+    assert one == two
+    assert main(["validate", str(path), "--workers", "0"]) == 2
+
+
 def test_report_and_plots_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_csv(tmp_path / "rows.csv", record(), record(id="X-2", us="30"), record(id="X-3", op="NoSuchOperator"))
     page = tmp_path / "docs" / "accuracy.md"
