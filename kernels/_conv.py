@@ -34,7 +34,7 @@ from ._cube import (
 from ._exit import CoupledExit, FixpipeExit, Place
 from ._matmul_tiling import BIAS_BYTES
 from ._mix import MixExit, vector_side
-from ._slots import Held, Slots, one_ahead
+from ._slots import Held, Slots, look_ahead
 
 
 @asc.jit
@@ -103,7 +103,7 @@ class _CubeSide:
         self.ahead = shapes_of(plan, self.core) if plan.exit.bias == "l0c" else []
         for ring in (self.a_ring, self.w_ring, self.l0):
             ring.open()
-        one_ahead(self._units(), self._load, self._work, self._free)
+        look_ahead(self._units(), self._load, self._work, self._free, plan.depth)
         for ring in (self.a_ring, self.w_ring, self.l0):
             ring.close()
         if self.table:
@@ -180,9 +180,10 @@ class _CubeSide:
         p, s = self.p, tile.strip
         rows = s.count * p.w
         for at, n in even(count, ceil_div(count, self.plan.a_parts)):
-            offset = (((tile.image * p.groups + tile.group) * p.c1 + c + at) * p.h + s.first) * p.w * self.plan.c0
-            to = self.a1[held.slot * self.a_slot + at * rows * self.plan.c0 :]
-            copy_rows(to, self.x[offset:], n, rows, p.h * p.w, rows)
+            for k in range(tile.images):
+                block = ((tile.image + k) * p.groups + tile.group) * p.c1 + c + at
+                to = self.a1[held.slot * self.a_slot + (k * count + at) * rows * self.plan.c0 :]
+                copy_rows(to, self.x[(block * p.h + s.first) * p.w * self.plan.c0 :], n, rows, p.h * p.w, rows)
             self.a_ring.hand(held, (at * p.taps, 0))
             yield
 
@@ -217,8 +218,9 @@ class _CubeSide:
         panel_at = tile.n[0] - tile.chunk[0] if self.whole_w else 0
         panel_rows = p.k1 if self.whole_w else part.count * p.taps
         source_b = self.b1[held[1].slot * self.w_slot + panel_at * panel_rows * per :]
-        m, n = tile.m[1] * 16, tile.n[1] * 16
+        m, n = tile.images * tile.m[1] * 16, tile.n[1] * 16
         channels = (p.c1 if self.whole_a else part.count) * self.plan.c0
+        image_size = channels * tile.strip.count * p.w
         a_waits = self.a_ring.split(held[0], [(a_from + k + size, 0) for k, size in pieces])
         w_waits = self.w_ring.split(held[1], [(panel_at // t.tile_n, w_from + k + size) for k, size in pieces])
 
@@ -226,7 +228,9 @@ class _CubeSide:
             k, size = pieces[i]
             self.a_ring.wait(held[0], a_waits[i])
             self.w_ring.wait(held[1], w_waits[i])
-            self._load3d(a, source_a, tile, a_from + k, size, channels)
+            for image in range(tile.images):
+                a_to = a[image * tile.m[1] * size * per :]
+                self._load3d(a_to, source_a[image * image_size :], tile, a_from + k, size, channels)
             load_fractals(b, source_b[(w_from + k) * tile.n[1] * per :], 1, size * tile.n[1], 0, 1)
             return m, n, size * self.plan.c0
 

@@ -26,6 +26,7 @@ LOAD2D_BYTES = 192
 FEED_BYTES = 72
 DMA_CYCLES = 150  # fixed part of one transfer
 STEP_CYCLES = 24  # issue and flags of one cube step
+SWITCH_CYCLES = 20  # what each further stretch of a streamed reduction costs
 EXIT_CYCLES = {True: 8, False: 10}  # per 16 x 16 output fractal, without activation
 
 
@@ -108,7 +109,8 @@ class ConvTiling:
     of ``chunk_n1`` output blocks are the units brought to L1, whole along the reduction or (``a_c1``, ``w_c1`` below
     C1) that many input blocks at a time; ``a_slots`` / ``w_slots`` buffers each. The cube computes tiles of
     ``tile_m`` x ``tile_n`` fractals, ``step_k`` fractals of the reduction at a time. ``weights_outer``: the chunk
-    stays while strips pass, else the strip stays while chunks pass.
+    stays while strips pass, else the strip stays while chunks pass. Small images share a tile: ``images`` of them,
+    whole, make a strip, so that weights pass through L0 once for all.
 
     Bytes: a_slots x strip + w_slots x chunk <= L1; tile_m x step_k x 512 <= L0A / 2; step_k x tile_n x 512 <=
     L0B / 2; tile_m x tile_n x 1024 <= L0C / 2.
@@ -127,6 +129,7 @@ class ConvTiling:
     weights_outer: bool
     a_bytes: int
     w_bytes: int
+    images: int = 1
     cycles: float = 0.0
 
 
@@ -195,7 +198,7 @@ def deepen(
     flags -= bias == "table"
     room = b.l1 - (2 * BIAS_BYTES if bias else 0)
     whole_a, whole_w = t.a_c1 == p.c1, t.w_c1 == p.c1
-    strips = ceil_div(rows, t.strip_rows) * images * groups
+    strips = ceil_div(rows, t.strip_rows) * ceil_div(images, t.images) * groups
     a_once = whole_a and strips == 1
     w_once = whole_w and ceil_div(n1, t.chunk_n1) * groups == 1
     a_slots, w_slots = (1 if a_once else t.a_slots), (1 if w_once else t.w_slots)
@@ -266,14 +269,16 @@ def _cut(p: ConvProblem, b: CubeBuffers, bias: bool, split: tuple[int, int, int,
     best: ConvTiling | None = None
     for tile_n in _tile_counts(n1, min(16, b.l0c // 2048, b.l0b // 2 // FRACTAL)):
         top = min(b.l0c // 2 // 1024 // tile_n, b.l0a // 2 // FRACTAL, MAX_TILE_M)
-        for strip_rows in _strip_counts(rows, p.wo, top):
-            m1 = ceil_div(strip_rows * p.wo, 16)
+        for strip_rows, together in _strip_counts(rows, p.wo, top, images):
+            m1 = ceil_div(strip_rows * p.wo, 16) * together
             tile_m = ceil_div(m1, ceil_div(m1, top))
             step_k = min(b.l0a // 2 // FRACTAL // tile_m, b.l0b // 2 // FRACTAL // tile_n, p.k1)
             while step_k > 4 and step_k * max(tile_m, tile_n) > 64 and p.k1 > step_k:
                 step_k -= 1  # short steps start the cube sooner
-            count = _most_rows(p, strip_rows)
-            for found in _residencies(p, room, strip_rows, count, tile_m, tile_n, step_k, n1, images, split):
+            start = ConvTiling(
+                split, strip_rows, tile_n, tile_m, tile_n, step_k, p.c1, p.c1, 2, 2, True, 0, 0, together
+            )
+            for found in _residencies(p, room, start, n1, ceil_div(images, together)):
                 cycles = core_cycles(p, b, found, images, groups, rows, n1)
                 if best is None or cycles < best.cycles:
                     best = replace(found, cycles=cycles)
@@ -286,8 +291,9 @@ def _tile_counts(n1: int, most: int) -> list[int]:
     return sorted({ceil_div(n1, first + i) for i in range(3)} | {min(n1, most)}, reverse=True)
 
 
-def _strip_counts(rows: int, wo: int, top: int) -> list[int]:
-    """Strip heights worth trying: all rows, even cuts of them, and those near whole cube tiles."""
+def _strip_counts(rows: int, wo: int, top: int, images: int) -> list[tuple[int, int]]:
+    """(height, images) of strips worth trying: all rows, even cuts of them, those near whole cube tiles, and several
+    whole images that fit one tile."""
     out = {rows, 1}
     for parts in (2, 3, 4, 6, 8, 12, 16):
         out.add(ceil_div(rows, parts))
@@ -296,7 +302,9 @@ def _strip_counts(rows: int, wo: int, top: int) -> list[int]:
         if 1 <= fit < rows:
             out.add(fit)
             out.add(ceil_div(rows, ceil_div(rows, fit)))
-    return sorted(out, reverse=True)
+    fit = min(top // ceil_div(rows * wo, 16), images)
+    together = sorted({ceil_div(images, ceil_div(images, n)) for n in range(2, fit + 1)}, reverse=True)[:3]
+    return [(rows, n) for n in together] + [(n, 1) for n in sorted(out, reverse=True)]
 
 
 def _most_rows(p: ConvProblem, rows: int) -> int:
@@ -304,21 +312,11 @@ def _most_rows(p: ConvProblem, rows: int) -> int:
     return min((rows - 1) * p.sh + p.dh * (p.kh - 1) + 1, p.h)
 
 
-def _residencies(
-    p: ConvProblem,
-    room: int,
-    strip_rows: int,
-    count: int,
-    tile_m: int,
-    tile_n: int,
-    step_k: int,
-    n1: int,
-    images: int,
-    split: tuple[int, int, int, int],
-) -> list[ConvTiling]:
-    """Ways to hold a strip and a weight chunk in L1."""
-    a_block = count * p.w * 32  # bytes of the strip per input block
+def _residencies(p: ConvProblem, room: int, start: ConvTiling, n1: int, strips: int) -> list[ConvTiling]:
+    """Ways to hold a strip and a weight chunk in L1; ``strips`` per row of strips (images, or sets of them)."""
+    a_block = _most_rows(p, start.strip_rows) * p.w * 32 * start.images  # bytes of the strip per input block
     w_block = p.taps * FRACTAL  # bytes of weights per input and output block
+    tile_n = start.tile_n
     out: list[ConvTiling] = []
 
     def add(chunk: int, a_c1: int, w_c1: int, a_slots: int, w_slots: int, outer: bool) -> bool:
@@ -326,11 +324,14 @@ def _residencies(
         if a_slots * a + w_slots * w > room:
             return False
         out.append(
-            ConvTiling(split, strip_rows, chunk, tile_m, tile_n, step_k, a_c1, w_c1, a_slots, w_slots, outer, a, w)
-        )
+            replace(
+                start, chunk_n1=chunk, a_c1=a_c1, w_c1=w_c1, a_slots=a_slots, w_slots=w_slots, weights_outer=outer,
+                a_bytes=a, w_bytes=w,
+            )
+        )  # fmt: skip
         return True
 
-    single = images == 1 and split[1] >= p.groups
+    single = strips == 1 and start.split[1] >= p.groups
     for chunk in sorted({n1, tile_n, min(tile_n * 2, n1), min(tile_n * 4, n1)}, reverse=True):
         chunks = ceil_div(n1, chunk)
         for outer in (True, False):
@@ -352,24 +353,27 @@ def _residencies(
 def core_cycles(p: ConvProblem, b: CubeBuffers, t: ConvTiling, images: int, groups: int, rows: int, n1: int) -> float:
     """Estimated cycles of the busiest core: the longest of cube, loads to L0, DMA, scalar and exit, plus the first
     transfer and the last exit, which nothing hides."""
+    images = ceil_div(images, t.images)
     work = images * groups
     strips, last = divmod(rows, t.strip_rows)
     heights = [t.strip_rows] * min(strips, 1) + ([last] if last else [])
     weights = [strips] * min(strips, 1) + ([1] if last else [])
     m1 = tiles_m = 0
     for height, times in zip(heights, weights, strict=True):
-        one = ceil_div(height * p.wo, 16)
+        one = ceil_div(height * p.wo, 16) * t.images
         m1 += one * times
         tiles_m += ceil_div(one, t.tile_m) * times
     strips = sum(weights)
     tiles_n, chunks = ceil_div(n1, t.tile_n), ceil_div(n1, t.chunk_n1)
-    cube = work * (m1 * n1 * p.k1 * 1.02)
-    steps = work * tiles_m * tiles_n * ceil_div(p.k1, t.step_k)
+    cube = work * m1 * n1 * p.k1 * 1.02
+    stretch = min(t.a_c1, t.w_c1)
+    stretches = work * tiles_m * tiles_n * ceil_div(p.c1, stretch)
+    steps = stretches * ceil_div(stretch * p.taps, t.step_k)
     load_a = work * m1 * p.k1 * FRACTAL * tiles_n / LOAD3D_BYTES[b.fixpipe]
     load_b = work * p.k1 * n1 * FRACTAL * tiles_m / LOAD2D_BYTES
-    a_once, w_once = p.c1 * _most_rows(p, t.strip_rows) * p.w * 32, p.k1 * n1 * FRACTAL
+    a_once, w_once = p.c1 * _most_rows(p, t.strip_rows) * p.w * 32 * t.images, p.k1 * n1 * FRACTAL
     a_full, w_full = t.a_c1 == p.c1, t.w_c1 == p.c1
-    per_strip = ceil_div(ceil_div(t.strip_rows * p.wo, 16), t.tile_m)
+    per_strip = ceil_div(ceil_div(t.strip_rows * p.wo, 16) * t.images, t.tile_m)
     if not a_full:
         a_times = strips * per_strip * tiles_n
     elif t.weights_outer:
@@ -391,10 +395,10 @@ def core_cycles(p: ConvProblem, b: CubeBuffers, t: ConvTiling, images: int, grou
     store = fractals * FRACTAL / FEED_BYTES + tiles * DMA_CYCLES / 2
     leave = fractals * (EXIT_CYCLES[b.fixpipe] + p.exit_cycles) + tiles * STEP_CYCLES
     single = t.a_slots == 1 and strips * work > 1
-    busy = [cube, load_a + load_b, steps * STEP_CYCLES, leave, store]
+    busy = [cube + steps * 4, load_a + load_b + steps * 4, steps * STEP_CYCLES, leave, store]
     a_first = t.a_bytes if strips * images > 1 else min(t.a_bytes, max(t.a_bytes // 2, MIN_PART))
     w_first = min(t.w_bytes, max(t.w_bytes // 4, MIN_PART)) if a_full and w_full and chunks == 1 else t.w_bytes
     first = (a_first + w_first) / FEED_BYTES
     final = t.tile_m * t.tile_n * (EXIT_CYCLES[b.fixpipe] + p.exit_cycles)
     total = max(*busy, dma) if not single else max(busy) + dma / 2
-    return total + first + final
+    return total + first + final + (stretches - work * tiles_m * tiles_n) * SWITCH_CYCLES

@@ -35,15 +35,23 @@ class ConvPlan:
     w_parts: int = 1
 
     @property
+    def depth(self) -> int:
+        """Units whose loads are issued ahead: one less than the buffers of what is loaded more than once."""
+        slots = [n for n in (self.tiling.a_slots, self.tiling.w_slots) if n > 1]
+        return min(slots, default=2) - 1
+
+    @property
     def c0(self) -> int:
         return 32 // self.problem.item
 
 
 class Tile(NamedTuple):
-    """One cube tile: ``m`` and ``n`` (first, count) in fractals of the strip and in output blocks of the group. The
-    flags say what must be brought to L1 before it and is done with after it."""
+    """One cube tile: ``m`` and ``n`` (first, count) in fractals of the strip (of each of its ``images``, from ``image``
+    on) and in output blocks of the group. The flags say what must be brought to L1 before it and is done with after.
+    """
 
     image: int
+    images: int
     group: int
     strip: Strip
     chunk: tuple[int, int]
@@ -83,7 +91,8 @@ def tiles_of(plan: ConvPlan, strip: Strip, chunk: tuple[int, int]) -> list[tuple
     """(m, n) tiles of a strip and a chunk, rows fastest."""
     t = plan.tiling
     m1 = ceil_div(strip.m, 16)
-    return [(m, (chunk[0] + a, n)) for a, n in even(chunk[1], t.tile_n) for m in even(m1, t.tile_m)]
+    heights = [(0, m1)] if t.images > 1 else even(m1, t.tile_m)
+    return [(m, (chunk[0] + a, n)) for a, n in even(chunk[1], t.tile_n) for m in heights]
 
 
 def walk(plan: ConvPlan, core: Core) -> Iterator[Tile]:
@@ -91,10 +100,11 @@ def walk(plan: ConvPlan, core: Core) -> Iterator[Tile]:
     p, t = plan.problem, plan.tiling
     strips = strips_of(p, t.strip_rows, core.rows)
     chunks = [(core.blocks[0] + a, n) for a, n in even(core.blocks[1], t.chunk_n1)]
-    rows = [ceil_div(ceil_div(s.m, 16), t.tile_m) for s in strips]
+    rows = [1 if t.images > 1 else ceil_div(ceil_div(s.m, 16), t.tile_m) for s in strips]
     columns = [ceil_div(n, t.tile_n) for _, n in chunks]
     per_strip, per_image = sum(columns), sum(rows) * sum(columns)
-    images = range(*_span(core.images))
+    images = even(core.images[1], t.images)
+    counts = [n for _, n in images]
     kinds = [s.kind for s in strips]
     sizes = [n for _, n in chunks]
     for g in runs([0] * core.groups[1]):
@@ -103,45 +113,46 @@ def walk(plan: ConvPlan, core: Core) -> Iterator[Tile]:
         if t.weights_outer:
             for c in runs(sizes):
                 base_c = base_g + sum(columns[:c]) * sum(rows) * len(images)
-                for i in runs([0] * len(images)):
+                for i in runs(counts):
                     for s in runs(kinds):
                         base = base_c + columns[c] * (i * sum(rows) + sum(rows[:s]))
                         one = len(images) * len(strips) == 1
                         yield from _tiles(
-                            plan, images[i], group, strips[s], chunks[c], base,
+                            plan, (core.images[0] + images[i][0], counts[i]), group, strips[s], chunks[c], base,
                             load_a=not (one and c > 0), last_a=not one or c + 1 == len(chunks),
                             load_w=i == 0 and s == 0, last_w=i + 1 == len(images) and s + 1 == len(strips),
                         )  # fmt: skip
         else:
-            for i in runs([0] * len(images)):
+            for i in runs(counts):
                 for s in runs(kinds):
                     base_s = base_g + i * per_image + sum(rows[:s]) * per_strip
                     for c in runs(sizes):
                         one = len(chunks) == 1
                         ends = i + 1 == len(images) and s + 1 == len(strips)
                         yield from _tiles(
-                            plan, images[i], group, strips[s], chunks[c], base_s + rows[s] * sum(columns[:c]),
+                            plan, (core.images[0] + images[i][0], counts[i]), group, strips[s], chunks[c],
+                            base_s + rows[s] * sum(columns[:c]),
                             load_a=c == 0, last_a=c + 1 == len(chunks),
                             load_w=not one or (i == 0 and s == 0), last_w=not one or ends,
                         )  # fmt: skip
 
 
-def _span(part: tuple[int, int]) -> tuple[int, int]:
-    return part[0], part[0] + part[1]
-
-
 def _tiles(
-    plan: ConvPlan, image: int, group: int, strip: Strip, chunk: tuple[int, int], base: int, *, load_a: bool,
-    last_a: bool, load_w: bool, last_w: bool,
+    plan: ConvPlan, images: tuple[int, int], group: int, strip: Strip, chunk: tuple[int, int], base: int, *,
+    load_a: bool, last_a: bool, load_w: bool, last_w: bool,
 ) -> Iterator[Tile]:  # fmt: skip
     tiles = tiles_of(plan, strip, chunk)
     end = len(tiles) - 1
     for i in runs([(m[1], n[1], load_w and m[0] == 0) for m, n in tiles]):
         m, n = tiles[i]
         yield Tile(
-            image, group, strip, chunk, m, n, load_a and i == 0, load_w and i == 0, last_a and i == end,
+            *images, group, strip, chunk, m, n, load_a and i == 0, load_w and i == 0, last_a and i == end,
             last_w and i == end, base + i,
         )  # fmt: skip
+
+
+def _higher(shape: Shape, images: int) -> Shape:
+    return shape._replace(m1=shape.m1 * images)
 
 
 @lru_cache(maxsize=256)
@@ -151,14 +162,15 @@ def shapes_of(plan: ConvPlan, core: Core) -> list[Shape]:
     strips = strips_of(p, t.strip_rows, core.rows)
     chunks = [(core.blocks[0] + a, n) for a, n in even(core.blocks[1], t.chunk_n1)]
     first = 0 if p.groups > 1 else core.blocks[0]
+    sets = [n for _, n in even(core.images[1], t.images)]
     per = {
         (s, c): [Shape(m[1], n[1], (n[0] - first) * 16) for m, n in tiles_of(plan, s, c)]
         for s in set(strips) for c in chunks
     }  # fmt: skip
     if t.weights_outer:
-        one = [x for c in chunks for _ in range(core.images[1]) for s in strips for x in per[s, c]]
+        one = [_higher(x, k) for c in chunks for k in sets for s in strips for x in per[s, c]]
     else:
-        one = [x for _ in range(core.images[1]) for s in strips for c in chunks for x in per[s, c]]
+        one = [_higher(x, k) for k in sets for s in strips for c in chunks for x in per[s, c]]
     step = p.n1 * 16
     return [x._replace(column=x.column + g * step) for g in range(core.groups[1]) for x in one]
 
@@ -171,7 +183,11 @@ def place_of(plan: ConvPlan, core: Core, tile: Tile) -> Place:
     block = tile.group * p.n1 + tile.n[0]
     offset = ((tile.image * p.groups * p.n1 + block) * plane + tile.strip.row * p.wo + first) * 16
     m = min(tile.m[1] * 16, tile.strip.m - first)
-    return Place(offset, m, tile.m[1] * 16, tile.n[1], tile.n[1] * 16, plane * 16, _column(plan, core, tile))
+    rows = tile.m[1] * 16
+    return Place(
+        offset, m, rows * tile.images, tile.n[1], tile.n[1] * 16, plane * 16, _column(plan, core, tile), tile.images,
+        rows, p.groups * p.n1 * plane * 16,
+    )  # fmt: skip
 
 
 def _column(plan: ConvPlan, core: Core, tile: Tile) -> int:

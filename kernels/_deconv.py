@@ -32,7 +32,7 @@ from ._deconv_walk import (
 from ._exit import CoupledExit, Outlet
 from ._matmul_tiling import BIAS_BYTES
 from ._mix import MixExit, vector_side
-from ._slots import Held, Slots, one_ahead
+from ._slots import Held, Slots, look_ahead
 
 
 class PhaseOutlet(Outlet):
@@ -114,7 +114,7 @@ class _CubeSide:
         if self.table:
             self.table.open()
             rings.append(self.table)
-        one_ahead(walk(plan, share), self._load, self._work, lambda unit: self.t.w_slots > 1 or not unit.load_w)
+        look_ahead(walk(plan, share), self._load, self._work, lambda unit: self.t.w_slots > 1 or not unit.load_w)
         for ring in rings:
             ring.close()
         self.out.close()

@@ -20,7 +20,7 @@ from ._bias_table import BiasTable
 from ._cube import FRACTAL, E, P, Ring, balanced, block_index, copy_rows, even, runs, tensor
 from ._exit import QUANT, CoupledExit, ExitPlan, Outlet
 from ._matmul_tiling import BIAS_BYTES, CubeBuffers
-from ._slots import Held, Slots, one_ahead
+from ._slots import Held, Slots, look_ahead
 from ._vector import item_bytes
 
 MOST_TILE = 32  # fractals of a cube tile
@@ -78,7 +78,15 @@ class DepthPlan:
     channels: int
 
 
-def tile_depthwise(p: DepthProblem, b: CubeBuffers) -> DepthTiling | None:
+def _slots(room: int, slot: int, flags: int) -> int:
+    """Buffers of the image: four where L1 and the flags (two serve the weights) allow, else two or one."""
+    for n in (4, 2):
+        if n * slot <= room and n + 2 <= flags:
+            return n
+    return 1
+
+
+def tile_depthwise(p: DepthProblem, b: CubeBuffers, flags: int) -> DepthTiling | None:
     """Least fractals on the busiest core; None when a core's rows do not fit L1 or a row is wider than a tile."""
     room = b.l1 - 2 * BIAS_BYTES - 2 * WEIGHT_BYTES
     best: tuple[int, DepthTiling] | None = None
@@ -97,7 +105,7 @@ def tile_depthwise(p: DepthProblem, b: CubeBuffers) -> DepthTiling | None:
             step = max(min(p.taps, b.l0a // 2 // FRACTAL // tile), 1)
             run = max(min(groups, WEIGHT_BYTES // (p.taps * FRACTAL)), 1)
             work = images * groups * ceil_div(rows, tile_rows) * (tile * p.taps + 16) + slot // 64
-            tiling = DepthTiling((i, g, r), tile_rows, tile, step, slot, 2 if 2 * slot <= room else 1, run)
+            tiling = DepthTiling((i, g, r), tile_rows, tile, step, slot, _slots(room, slot, flags), run)
             if best is None or work < best[0]:
                 best = work, tiling
     return None if best is None else best[1]
@@ -308,8 +316,9 @@ class _CubeSide:
         if self.table:
             self.table.open()
             rings.append(self.table)
-        one_ahead(
-            walk(self.plan, share), self._load, self._work, lambda unit: self.t.slots > 1 or not unit.load_a
+        look_ahead(
+            walk(self.plan, share), self._load, self._work, lambda unit: self.t.slots > 1 or not unit.load_a,
+            max(t.slots - 1, 1),
         )
         for ring in rings:
             ring.close()

@@ -42,7 +42,8 @@ BIAS_PANEL = 64 * 16 * 4  # bytes: one row of 16 for each of 64 fractals
 class Place(NamedTuple):
     """Where a tile of the result goes: ``offset`` of its first element in the output; ``m`` valid rows of ``mp`` in
     L0C; ``n1`` blocks of 16 columns, ``n`` of them valid; ``pitch`` elements between blocks (NZ) or rows (ND);
-    ``column`` first column of the bias."""
+    ``column`` first column of the bias. ``images`` stacked in the tile, each with ``m`` valid of ``rows`` rows, lie
+    ``image_pitch`` elements apart in the output."""
 
     offset: int
     m: int
@@ -51,6 +52,9 @@ class Place(NamedTuple):
     n: int
     pitch: int
     column: int
+    images: int = 1
+    rows: int = 0
+    image_pitch: int = 0
 
 
 @dataclass(frozen=True)
@@ -174,30 +178,33 @@ class Outlet:
     def move(self, place: Place, cut: tuple[int, int, int, int], local: Any, gm: Any, to_gm: bool) -> None:
         """Copy the valid rows of a piece between ``local`` ([blocks][rows][16]) and ``gm``."""
         first, count, row, rows = cut
+        unit = 16 * self.item // BLOCK
+        pitch = place.pitch * self.item // BLOCK
+        if not self.plan.rows:
+            for k in range(place.images):
+                low, high = max(k * place.rows, row), min(k * place.rows + place.m, row + rows)
+                if high <= low:
+                    continue
+                far = gm[place.offset + k * place.image_pitch + first * place.pitch + (low - k * place.rows) * 16 :]
+                near = local[(low - row) * 16 :]
+                if to_gm:
+                    copy_rows(far, near, count, (high - low) * unit, rows * unit, pitch)
+                else:
+                    copy_rows(near, far, count, (high - low) * unit, pitch, rows * unit)
+            return
         valid = min(rows, place.m - row)
         if valid <= 0:
             return
-        unit = 16 * self.item // BLOCK
-        if self.plan.rows:
-            pitch = place.pitch * self.item // BLOCK
-            if place.pitch * self.item % BLOCK:
-                self._move_exact(place, cut, valid, local, gm, to_gm)
-                return
-            for j in range(count):
-                far = gm[place.offset + row * place.pitch + (first + j) * 16 :]
-                near = local[j * rows * 16 :]
-                if to_gm:
-                    copy_rows(far, near, valid, unit, unit, pitch)
-                else:
-                    copy_rows(near, far, valid, unit, pitch, unit)
+        if place.pitch * self.item % BLOCK:
+            self._move_exact(place, cut, valid, local, gm, to_gm)
             return
-        far = gm[place.offset + first * place.pitch + row * 16 :]
-        pitch = place.pitch * self.item // BLOCK
-        if to_gm:
-            copy_rows(far, local, count, valid * unit, rows * unit, pitch)
-        else:
-            copy_rows(local, far, count, valid * unit, pitch, rows * unit)
-
+        for j in range(count):
+            far = gm[place.offset + row * place.pitch + (first + j) * 16 :]
+            near = local[j * rows * 16 :]
+            if to_gm:
+                copy_rows(far, near, valid, unit, unit, pitch)
+            else:
+                copy_rows(near, far, valid, unit, pitch, unit)
 
     def _move_exact(self, place: Place, cut: tuple[int, int, int, int], valid: int, local: Any, gm: Any,
                     to_gm: bool) -> None:  # fmt: skip
@@ -409,7 +416,9 @@ class FixpipeExit:
         pitch = place.pitch if plan.rows else place.pitch * item_bytes(plan.out) // BLOCK
         n = place.n if plan.rows else place.n1 * 16
         params = asc.FixpipeParamsV220(n, place.m, place.mp, pitch, self.quant, relu_en=plan.relu)
-        asc.fixpipe(self.out[place.offset :], self.acc[s], params, self.config)
+        for k in range(place.images):
+            to, at = self.out[place.offset + k * place.image_pitch :], self.acc[s][k * place.rows * 16 :]
+            asc.fixpipe(to, at, params, self.config)
         self.ring.give(s)
 
     def close(self) -> None:

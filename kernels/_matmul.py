@@ -23,7 +23,7 @@ from ._cube import E, P, Ring, accumulate, block_index, copy_rows, even, load_fr
 from ._exit import CoupledExit, ExitPlan, FixpipeExit, Place
 from ._matmul_tiling import BIAS_BYTES, MatmulProblem, MatmulTiling, align
 from ._mix import MixExit, vector_side
-from ._slots import Held, Slots, one_ahead
+from ._slots import Held, Slots, look_ahead
 
 MAX_PITCH = 65535  # elements between rows the ND to NZ transfer takes
 
@@ -210,7 +210,7 @@ class _CubeSide:
         for ring in rings:
             ring.open()
         self.out.open([place_of(plan, tile) for tile in tiles[: t.l0c_slots]])
-        one_ahead(self._units(), self._load, self._work, lambda unit: True)
+        look_ahead(self._units(), self._load, self._work, lambda unit: True)
         for ring in rings:
             ring.close()
         self.out.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -79,23 +80,23 @@ class Slots:
             asc.wait_flag(E.MTE1_MTE2, self.first + (self.turn + i) % self.slots)
 
 
-def one_ahead(
+def look_ahead(
     units: Iterable[Unit],
     load: Callable[[Unit], Held_],
     work: Callable[[Unit, Held_], None],
     free: Callable[[Unit], bool],
+    depth: int = 1,
 ) -> None:
-    """Issue the loads of each unit before the work of the one before it, where they have a buffer of their own
-    (``free``): the scalar unit stalls while the queue of MTE1 or V is full, and a transfer not issued by then comes
-    too late."""
-    before: tuple[Unit, Held_] | None = None
+    """Issue the loads of a unit before the work of the ``depth`` units before it: the scalar unit stalls while the
+    queue of MTE1 or V is full, and a transfer not issued by then comes too late. A unit that is not ``free`` loads
+    into a buffer still in use and waits for the work before it. Rings need ``depth`` + 1 buffers."""
+    waiting: deque[tuple[Unit, Held_]] = deque()
     for unit in units:
-        if before is not None and not free(unit):
-            work(*before)
-            before = None
-        held = load(unit)
-        if before is not None:
-            work(*before)
-        before = (unit, held)
-    if before is not None:
-        work(*before)
+        if not free(unit):
+            while waiting:
+                work(*waiting.popleft())
+        waiting.append((unit, load(unit)))
+        if len(waiting) > depth:
+            work(*waiting.popleft())
+    while waiting:
+        work(*waiting.popleft())

@@ -70,7 +70,7 @@ def stride_one(call: OpCall, soc: Soc, conv: ConvProblem, channels: int) -> asc.
     problem = DepthProblem(
         conv.batch, conv.groups, conv.h, conv.w, conv.ho, conv.wo, conv.kh, conv.kw, conv.dh, conv.dw, conv.pads
     )
-    tiling = tile_depthwise(problem, cube_buffers(soc))
+    tiling = tile_depthwise(problem, cube_buffers(soc), soc.sync.flag_ids - soc.chip.has_fixpipe)
     if tiling is None:
         return None
     steps = tuple(call.attr("epilogue", ()))
