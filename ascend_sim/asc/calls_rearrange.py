@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from ascend_sim.asc.calls_vector import BINARY, UNARY, issue, operand, selection
 from ascend_sim.asc.checked import MAX_REPEATS, Checked, Operand, check_lanes, check_operand, check_types, lane_span
 from ascend_sim.asc.machine import Core, current
@@ -25,7 +23,7 @@ from ascend_sim.isa.buffers import BLOCK, REPEAT, View
 from ascend_sim.isa.dtypes import DataType, uint8, uint32
 from ascend_sim.isa.enums import CMPMODE, SelMode
 from ascend_sim.isa.instr import VectorWork
-from ascend_sim.isa.lanes import Lanes, Mask, active, read_lanes
+from ascend_sim.isa.lanes import Lanes, Mask
 from ascend_sim.isa.layout import ceil_div
 from ascend_sim.isa.legality import ChipRules, InstructionError
 
@@ -149,8 +147,7 @@ def get_cmp_mask(dst: LocalTensor) -> None:
     core.rules.require_span("get_cmp_mask", "dst", "UB", dst.addr, 16, dst.end, 16)
     issue(core, Checked((VectorWork("vcmp", "uint8", 1),), Lanes()))
     if core.memory is not None:
-        view = core.view(dst)
-        view.data[view.start : view.start + 16] = core.cmp_mask[:16]
+        rearrange.run_move_register(core.view(dst), View(core.cmp_mask, 0, uint8), 16)
 
 
 def set_cmp_mask(src: LocalTensor) -> None:
@@ -159,8 +156,7 @@ def set_cmp_mask(src: LocalTensor) -> None:
     core.rules.require_span("set_cmp_mask", "src", "UB", src.addr, 16, src.end, 16)
     issue(core, Checked((VectorWork("vcmp", "uint8", 1),), Lanes()))
     if core.memory is not None:
-        view = core.view(src)
-        core.cmp_mask[:16] = view.data[view.start : view.start + 16]
+        rearrange.run_move_register(View(core.cmp_mask, 0, uint8), core.view(src), 16)
 
 
 def select(dst: LocalTensor, *args: Any, **kwargs: Any) -> None:
@@ -216,13 +212,12 @@ def _select(
     issue(core, checked)
     if core.memory is None or not total:
         return
-    if sel_mask is None:
-        bits = rearrange.unpack_bits(core.cmp_mask, width)
-    else:
-        view = core.view(sel_mask)
-        bits = rearrange.unpack_bits(view.data[view.start : view.start + ceil_div(bits_needed, 8)], bits_needed)
+    bits = View(core.cmp_mask, 0, uint8) if sel_mask is None else core.view(sel_mask)
     second = core.view(src1) if tensor else None
-    rearrange.run_select(core.view(dst), bits, core.view(src0), second, None if tensor else src1, mode, lanes, width)
+    rearrange.run_select_masked(
+        core.view(dst), bits, width if sel_mask is None else bits_needed, core.view(src0), second,
+        None if tensor else src1, mode, lanes, width,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=1 << 14)
@@ -256,17 +251,10 @@ def gather(
     issue(core, checked)
     if core.memory is None:
         return
-    lanes = checked.lanes
-    if lanes.n >= 0:
-        offsets = core.view(src_offset).flat(lanes.n)
-    else:
-        shape = read_lanes(core.view(dst), lanes, 0).shape
-        offsets = core.view(src_offset).flat(lanes.repeats * lanes.width).reshape(lanes.repeats, -1)[:, : shape[1]]
-        mask_on = active(lanes)
-        if mask_on is not None:
-            offsets = np.where(mask_on, offsets, 0)
     try:
-        rearrange.run_gather(core.view(dst), core.view(src), offsets, int(src_base), lanes, src.end - src.addr)
+        rearrange.run_gather_table(
+            core.view(dst), core.view(src), core.view(src_offset), int(src_base), checked.lanes, src.end - src.addr
+        )
     except IndexError as error:
         raise InstructionError("gather", "src_offset", "out of range", str(error)) from error
 
@@ -288,10 +276,9 @@ def gatherb(
         return
     issue(core, Checked((VectorWork("vgatherb", dst.dtype.name, repeat_times),), Lanes()))
     if core.memory is not None:
-        offsets = core.view(offset).flat(repeat_times * 8)
         try:
-            rearrange.run_gatherb(
-                core.view(dst), core.view(src0), offsets, repeat_times, p.dst_blk_stride, p.dst_rep_stride,
+            rearrange.run_gatherb_table(
+                core.view(dst), core.view(src0), core.view(offset), repeat_times, p.dst_blk_stride, p.dst_rep_stride,
                 src0.end - src0.addr,
             )  # fmt: skip
         except IndexError as error:
@@ -332,21 +319,10 @@ def gather_mask(
         core.value_dependent = True
         kept = elements * p.repeat_times
     if core.memory is not None and p.repeat_times:
-        source = core.view(src0)
-        shape = (p.repeat_times, blocks, dtype.block)
-        strides = (p.src0_repeat_stride * BLOCK, p.src0_block_stride * BLOCK, dtype.size)
-        rows = source.strided(shape, strides).reshape(p.repeat_times, -1)[:, :elements].copy()
-        if not fixed:
-            view = core.view(src1_pattern)
-            nbytes = ceil_div(elements, 8)
-            rows_bits = [
-                rearrange.unpack_bits(
-                    view.data[view.start + r * p.src1_repeat_stride * BLOCK :][:nbytes], elements
-                )
-                for r in range(p.repeat_times)
-            ]
-            bits = np.stack(rows_bits)
-        kept = rearrange.run_gather_mask(core.view(dst), rows, bits)
+        kept = rearrange.run_gather_mask_rows(
+            core.view(dst), core.view(src0), int(src1_pattern) if fixed else core.view(src1_pattern), p.repeat_times,
+            elements, (p.src0_repeat_stride, p.src0_block_stride), p.src1_repeat_stride,
+        )  # fmt: skip
     core.remain_count = kept
     return kept
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from ascend_sim.asc.calls_vector import issue, mask_of, operand
 from ascend_sim.asc.checked import MAX_REPEATS, Checked, Operand, check_operand, lane_span, mask_lanes
 from ascend_sim.asc.machine import current
@@ -234,26 +232,14 @@ def _tensor(
     issue(core, Checked(works, Lanes()))
     if core.memory is None:
         return
-    source = core.view(src)
+    lanes = None
     if not dense:
         mask = selected if isinstance(selected, int) else tuple(selected)
         lanes = Lanes(-1, repeat, width, mask, -1, (1, 1), (1, stride))
-        fill = 0.0 if op == "vcadd" else -np.inf if op == "vcmax" else np.inf
-        values = reduce.masked(source, lanes, fill)
-    target = core.view(dst).flat(2 if cal_index else 1)
-    if op == "vcadd":
-        saturate = core.rules.half_saturates
-        if dense:
-            target[0] = reduce.tensor_sum(source.flat(count), src.dtype, width, core.rules.family == "910B1", saturate)
-        else:
-            target[0] = reduce.tensor_sum(values.reshape(-1), src.dtype, values.shape[1], False, saturate)
-        return
-    flat = source.flat(count) if dense else values
-    value, where = reduce.extremes(np.asarray(flat).reshape(1, -1), op == "vcmax")
-    target[0] = value[0]
-    if cal_index:
-        word = np.asarray([where[0]]).astype(np.uint16 if src.dtype.size == 2 else np.uint32)
-        target[1:2] = word.view(dst.dtype.np)
+    reduce.run_tensor(
+        core.view(dst), core.view(src), op, count, lanes, width, core.rules.family == "910B1",
+        core.rules.half_saturates, cal_index,
+    )  # fmt: skip
 
 
 def reduce_sum(dst: LocalTensor, src: LocalTensor, shared_tmp_buffer: LocalTensor, *args: Any, **kwargs: Any) -> None:

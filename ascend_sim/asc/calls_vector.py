@@ -14,7 +14,7 @@ from ascend_sim.asc.machine import FULL_MASK, Core, current
 from ascend_sim.asc.params import BinaryRepeatParams, CopyRepeatParams, UnaryRepeatParams
 from ascend_sim.asc.tensor import LocalTensor
 from ascend_sim.isa import vector
-from ascend_sim.isa.dtypes import DataType, cast_values, int4, int8, pack_int4, unpack_int4
+from ascend_sim.isa.dtypes import DataType, int4
 from ascend_sim.isa.enums import MaskMode
 from ascend_sim.isa.instr import Pipe, ScalarWork
 from ascend_sim.isa.lanes import Mask
@@ -217,11 +217,7 @@ def _run_cast(core: Core, dst: LocalTensor, src: LocalTensor, mode: int, checked
     if int4 in (dst.dtype, src.dtype):
         if lanes.n < 0 or lanes.n % 2:
             raise InstructionError("cast", "count", lanes.n, "int4 needs the first-n form with an even count")
-        if dst.dtype is int4:
-            values = cast_values(source.flat(lanes.n), int8, mode)
-            to.flat(lanes.n)[...] = pack_int4(values.clip(-8, 7))
-        else:
-            to.flat(lanes.n)[...] = unpack_int4(source.flat(lanes.n)).astype(dst.dtype.np)
+        vector.run_cast_int4(to, source, mode, lanes.n)
         return
     scale = core.deq_scale if src.dtype.name == "int32" and dst.dtype.name == "float16" else None
     scale = None if scale == 1.0 else scale

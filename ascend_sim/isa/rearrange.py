@@ -13,7 +13,7 @@ from ascend_sim.isa.dtypes import uint8
 from ascend_sim.isa.enums import CMPMODE, SelMode
 from ascend_sim.isa.instr import Pipe
 from ascend_sim.isa.lanes import Lanes, active, read_lanes, write_lanes
-from ascend_sim.isa.rows import instruction
+from ascend_sim.isa.rows import instruction, observed
 
 Array = NDArray[Any]
 V = Pipe.V
@@ -88,6 +88,21 @@ def run_select(
     write_lanes(dst, lanes, np.where(chosen, values, other))
 
 
+@observed
+def run_select_masked(
+    dst: View, mask: View, count: int, a: View, b: View | None, scalar: Any, mode: int, lanes: Lanes, width: int
+) -> None:
+    """`run_select` with its ``count`` mask bits in memory (or in the comparison register)."""
+    run_select(dst, unpack_bits(mask.data[mask.start : mask.start + -(-count // 8)], count), a, b, scalar, mode, lanes,
+               width)  # fmt: skip
+
+
+@observed
+def run_move_register(dst: View, src: View, nbytes: int) -> None:
+    """Bytes of the comparison register to or from the unified buffer."""
+    dst.data[dst.start : dst.start + nbytes] = src.data[src.start : src.start + nbytes]
+
+
 @instruction(
     "vgather", "gather", V, "dst lane = the element at src + src_base + offset lane (bytes)",
     "offsets are uint32 multiples of the element size, inside the source",
@@ -102,6 +117,30 @@ def run_gather(dst: View, src: View, offsets: Array, base: int, lanes: Lanes, li
         raise IndexError(f"offset {worst} is outside the source of {limit} bytes or not a multiple of {size}")
     table = src.data[src.start : src.start + limit // size * size].view(src.dtype.np)
     write_lanes(dst, lanes, table[where // size])
+
+
+def gather_offsets(dst: View, offsets: View, lanes: Lanes) -> Array:
+    """Byte offsets of the lanes of a gather, one uint32 per lane; 0 in inactive lanes."""
+    if lanes.n >= 0:
+        return offsets.flat(lanes.n)
+    shape = read_lanes(dst, lanes, 0).shape
+    values = offsets.flat(lanes.repeats * lanes.width).reshape(lanes.repeats, -1)[:, : shape[1]]
+    on = active(lanes)
+    return values if on is None else np.where(on, values, 0)
+
+
+@observed
+def run_gather_table(dst: View, src: View, offsets: View, base: int, lanes: Lanes, limit: int) -> None:
+    """`run_gather` with its offsets in memory."""
+    run_gather(dst, src, gather_offsets(dst, offsets, lanes), base, lanes, limit)
+
+
+@observed
+def run_gatherb_table(
+    dst: View, src: View, offsets: View, repeats: int, dst_blk: int, dst_rep: int, limit: int
+) -> None:
+    """`run_gatherb` with its offsets in memory."""
+    run_gatherb(dst, src, offsets.flat(repeats * 8), repeats, dst_blk, dst_rep, limit)
 
 
 @instruction("vgatherb", "gatherb", V, "dst block = the 32-byte block at src + offset", "offsets are multiples of 32")
@@ -134,6 +173,24 @@ def run_gather_mask(dst: View, rows: Array, bits: Array) -> int:
     kept = rows[np.broadcast_to(bits, rows.shape)]
     dst.flat(len(kept))[...] = kept
     return len(kept)
+
+
+@observed
+def run_gather_mask_rows(
+    dst: View, src: View, pattern: View | int, repeats: int, elements: int, src_strides: tuple[int, int],
+    pattern_stride: int,
+) -> int:  # fmt: skip
+    """`run_gather_mask` on ``elements`` lanes of each repeat; ``src_strides`` (repeat, block) and ``pattern_stride`` in
+    32-byte blocks; ``pattern`` the bits in memory or the number of a fixed one. Returns the count kept."""
+    dtype = src.dtype
+    blocks = -(-elements // dtype.block)
+    strides = (src_strides[0] * BLOCK, src_strides[1] * BLOCK, dtype.size)
+    rows = src.strided((repeats, blocks, dtype.block), strides).reshape(repeats, -1)[:, :elements].copy()
+    if isinstance(pattern, int):
+        return run_gather_mask(dst, rows, pattern_bits(pattern, elements))
+    starts = (pattern.start + r * pattern_stride * BLOCK for r in range(repeats))
+    bits = np.stack([unpack_bits(pattern.data[at : at + -(-elements // 8)], elements) for at in starts])
+    return run_gather_mask(dst, rows, bits)
 
 
 @instruction(

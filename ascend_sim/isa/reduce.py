@@ -16,7 +16,7 @@ from ascend_sim.isa.dtypes import DataType, float16, float_max
 from ascend_sim.isa.enums import ReduceOrder
 from ascend_sim.isa.instr import Pipe
 from ascend_sim.isa.lanes import Lanes, active, compute, finish, read_lanes, used_lanes
-from ascend_sim.isa.rows import instruction
+from ascend_sim.isa.rows import instruction, observed
 
 Array = NDArray[Any]
 V = Pipe.V
@@ -169,6 +169,29 @@ def tensor_sum(values: Array, dtype: DataType, width: int, sequential: bool, sat
         while len(sums) > 1:
             sums = _level(compute(sums, dtype), dtype, width, saturate)
         return sums[0]
+
+
+@observed
+def run_tensor(
+    dst: View, src: View, op: str, count: int, lanes: Lanes | None, width: int, sequential: bool, saturate: bool,
+    index: bool,
+) -> None:  # fmt: skip
+    """Reduce ``count`` contiguous elements, or the ``lanes`` of a source; ``index`` writes the position behind an
+    extreme."""
+    if lanes is None:
+        flat = src.flat(count)
+    else:
+        flat = masked(src, lanes, 0.0 if op == "vcadd" else -np.inf if op == "vcmax" else np.inf)
+    target = dst.flat(2 if index else 1)
+    if op == "vcadd":
+        step = width if lanes is None else flat.shape[1]
+        target[0] = tensor_sum(flat.reshape(-1), src.dtype, step, sequential and lanes is None, saturate)
+        return
+    value, where = extremes(np.asarray(flat).reshape(1, -1), op == "vcmax")
+    target[0] = value[0]
+    if index:
+        word = np.asarray([where[0]]).astype(np.uint16 if src.dtype.size == 2 else np.uint32)
+        target[1:2] = word.view(dst.dtype.np)
 
 
 def _level(values: Array, dtype: DataType, width: int, saturate: bool) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.isa.buffers import View
-from ascend_sim.isa.dtypes import DataType, cast_values
+from ascend_sim.isa.dtypes import DataType, cast_values, int4, int8, pack_int4, unpack_int4
 from ascend_sim.isa.instr import Pipe
 from ascend_sim.isa.lanes import (
     Lanes,
@@ -24,7 +24,7 @@ from ascend_sim.isa.lanes import (
     single_repeat,
     write_lanes,
 )
-from ascend_sim.isa.rows import ROWS, instruction
+from ascend_sim.isa.rows import ROWS, instruction, observed
 
 Array = NDArray[Any]
 V = Pipe.V
@@ -188,6 +188,7 @@ def vnot(a: Array) -> Any:
 READS_DST = frozenset({"vmla", "vmadd", "vmaddrelu", "vaxpy"})
 
 
+@observed
 def run_elementwise(
     op: str, dst: View, sources: Sequence[View], lanes: Lanes, saturate: bool, scalar: Any = None
 ) -> None:
@@ -236,6 +237,15 @@ def run_cast(dst: View, src: View, mode: int, lanes: Lanes, saturate: bool, scal
         if scale is not None:
             values = values.astype(np.float32) * np.float32(scale)
         write_lanes(dst, lanes, cast_values(values, dst.dtype, mode, saturate))
+
+
+@observed
+def run_cast_int4(dst: View, src: View, mode: int, count: int) -> None:
+    """`run_cast` to or from int4 (two to a byte), ``count`` even."""
+    if dst.dtype is int4:
+        dst.flat(count)[...] = pack_int4(cast_values(src.flat(count), int8, mode).clip(-8, 7))
+    else:
+        dst.flat(count)[...] = unpack_int4(src.flat(count)).astype(dst.dtype.np)
 
 
 @instruction("vcopy", "copy", V, "dst = src, masked, between repeats", _ALIGNED)
