@@ -83,6 +83,7 @@ class Buffers:
 class Cube:
     head_cycles: float = figure("cycles")  # occupancy of an mmad besides its fractals
     tail_cycles: float = figure("cycles")  # further latency until its result is visible
+    floor_cycles: float = figure("cycles")  # no mmad occupies the cube for less
     fp16_cycles_per_fractal: float = figure("cycles")
     int8_cycles_per_fractal: float = figure("cycles")
     fp32_cycles_per_fractal: float = figure("cycles")  # 0: not supported
@@ -93,8 +94,8 @@ class Cube:
 
 @dataclass(frozen=True)
 class Vector:
-    """``cycles`` maps ``op`` or ``op:dtype`` to [first, per_repeat, tail]: occupancy of a one-repeat
-    instruction in a stream, slope per further repeat, latency after the last repeat."""
+    """``cycles`` maps ``op`` or ``op:dtype`` to [first, per_repeat, tail]: the least occupancy of an instruction in a
+    stream, cycles per repeat, latency after the last repeat."""
 
     repeat_bytes: int = figure("B")
     instruction_cycles: float = figure("cycles")  # issue overhead each vector instruction adds
@@ -106,13 +107,15 @@ class Vector:
 
 @dataclass(frozen=True)
 class Path:
-    """A data path: occupancy of one instruction is fixed + bursts x burst + bytes / rate cycles; its data is
-    visible ``latency`` cycles after that."""
+    """A data path. An on-chip move occupies its pipe for fixed + bursts x burst + bytes / rate cycles, a transfer to or
+    from global memory for the longer of fixed + bursts x burst (requests) and bytes / rate (port); neither for less
+    than ``floor``. Its data is visible ``latency`` cycles after that."""
 
     fixed_cycles: float = figure("cycles")
     burst_cycles: float = figure("cycles")
     bytes_per_cycle: float = figure("B/cycle")
     latency_cycles: float = figure("cycles")
+    floor_cycles: float = figure("cycles", default=0.0)
 
 
 @dataclass(frozen=True)
@@ -149,10 +152,14 @@ class Memory:
     l2_write_gbps: float = figure("GB/s")
     core_l1_bytes_per_cycle: float = figure("B/cycle")  # cap of one core's GM->L1 stream while all cores stream
     core_ub_bytes_per_cycle: float = figure("B/cycle")  # same for GM->UB
+    core_miss_bytes_per_cycle: float = figure("B/cycle")  # most that one core can have in flight from memory
+    core_ub_write_bytes_per_cycle: float = figure("B/cycle")  # what L2 takes of one core's UB->GM stream
     short_burst_bytes: int = figure("B")  # bursts below this run at ``short_burst_factor`` of the cap
     short_burst_factor: float = figure("factor")
+    partial_line_bytes: int = figure("B")  # further traffic of a burst that does not start on a line
     unaligned_bytes_per_cycle: float = figure("B/cycle")  # source pitch not a multiple of 32 B
     miss_latency_cycles: float = figure("cycles")
+    miss_replay_cycles: float = figure("cycles")  # further cycles of a replayed transfer that misses
     line_bytes: int = figure("B")
 
 

@@ -38,6 +38,7 @@ CHOICES = {
 }
 TABLES = {"vector.cycles": "cycles", "mte.paths": "cycles, B/cycle"}  # unit each table must state
 PATH_UNITS = {f.name: f.metadata["unit"] for f in dataclasses.fields(DataPath)}
+PATH_DEFAULTS = {f.name: f.default for f in dataclasses.fields(DataPath) if f.default is not dataclasses.MISSING}
 Table = dict[str, Any]
 
 
@@ -422,9 +423,10 @@ def _path(where: str, body: Any) -> DataPath:
         if key not in PATH_UNITS:
             raise SocError(f"{where}: unknown key '{key}'{closest(key, PATH_UNITS)}")
     for key, unit in PATH_UNITS.items():
-        if key not in body:
+        if key not in body and key not in PATH_DEFAULTS:
             raise SocError(f"{where}: missing figure {key} (unit {unit})")
-    return DataPath(**{k: _checked(f"{where}.{k}", "", body[k], "float", unit) for k, unit in PATH_UNITS.items()})
+    full = {**PATH_DEFAULTS, **body}
+    return DataPath(**{k: _checked(f"{where}.{k}", "", full[k], "float", unit) for k, unit in PATH_UNITS.items()})
 
 
 # ---------------------------------------------------------------- overriding

@@ -96,7 +96,10 @@ def _load2d(core: Core, dst: LocalTensor, src: Tensor, p: LoadData2DParams) -> N
     )  # fmt: skip
     if gm >= 0:
         check_gm("load_data(LoadData2DParams)", src, span)  # type: ignore[arg-type]
-    core.emit(Pipe.MTE2 if gm >= 0 else Pipe.MTE1, work)
+    if gm >= 0:
+        core.emit_transfer(Pipe.MTE2, work, src)
+    else:
+        core.emit(Pipe.MTE1, work)
     if core.memory is not None:
         mte.run_load2d(
             core.view(dst), core.view(src), p.start_index, p.repeat_times, p.src_stride, p.dst_gap,
@@ -519,7 +522,10 @@ def _fixpipe(
     )  # fmt: skip
     if gm >= 0:
         check_gm("fixpipe", dst, span)  # type: ignore[arg-type]
-    core.emit(Pipe.FIX, work)
+    if gm >= 0:
+        core.emit_transfer(Pipe.FIX, work, dst)
+    else:
+        core.emit(Pipe.FIX, work)
     if core.memory is None:
         return
     words = None

@@ -185,7 +185,10 @@ def _copy(core: Core, dst: Tensor, src: Tensor, p: DataCopyParams) -> None:
         check_gm("data_copy", src, src_span)  # type: ignore[arg-type]
     if d_gm:
         check_gm("data_copy", dst, dst_span)  # type: ignore[arg-type]
-    core.emit(pipe, work)
+    if s_gm or d_gm:
+        core.emit_transfer(pipe, work, src if s_gm else dst)
+    else:
+        core.emit(pipe, work)
     if core.memory is not None:
         length = work.burst_bytes  # type: ignore[union-attr]
         dst_unit = {"BT": 64, "FB": 128}.get(dst.mem, BLOCK)
@@ -251,7 +254,7 @@ def _nd2nz(core: Core, dst: Tensor, src: Tensor, p: Nd2NzParams) -> None:
         core.rules, src.dtype, dst.dtype, p, dst.mem, dst.addr, dst.end, src.arg, gm_align(src.addr)
     )
     check_gm("data_copy(Nd2NzParams)", src, span)
-    core.emit(Pipe.MTE2, work)
+    core.emit_transfer(Pipe.MTE2, work, src)
     if core.memory is not None:
         mte.run_nd2nz(core.view(dst), core.view(src), *p)
 
@@ -266,9 +269,8 @@ def _nz2nd(core: Core, dst: Tensor, src: Tensor, p: Nz2NdParamsFull) -> None:
     check_gm(call, dst, span)
     align = min(gm_align(dst.addr), pitch_align(p.dst_d_stride * size))
     mode = "nz2nd" if core.atomic is None else "atomic"
-    core.emit(
-        Pipe.MTE3, MoveWork("UB_GM", p.nd_num * p.n_value, p.d_value * size, align, dst.arg, mode, dst.dtype.name)
-    )
+    work = MoveWork("UB_GM", p.nd_num * p.n_value, p.d_value * size, align, dst.arg, mode, dst.dtype.name)
+    core.emit_transfer(Pipe.MTE3, work, dst)
     if core.memory is not None:
         atomic = core.atomic[0] if core.atomic else None
         mte.run_nz2nd(
@@ -359,7 +361,7 @@ def data_copy_pad(
             src.arg, gm_align(src.addr), False,
         )  # fmt: skip
         check_gm(call, src, gm_span)
-        core.emit(Pipe.MTE2, work)
+        core.emit_transfer(Pipe.MTE2, work, src)
         if core.memory is not None and p.block_count and p.block_len:
             value = _pad_value(pad, dst.dtype) if pad.is_pad else 0
             mte.run_pad_in(
@@ -373,7 +375,7 @@ def data_copy_pad(
             gm_align(dst.addr), core.atomic is not None,
         )  # fmt: skip
         check_gm(call, dst, gm_span)
-        core.emit(Pipe.MTE3, work)
+        core.emit_transfer(Pipe.MTE3, work, dst)
         if core.memory is not None:
             target, atomic = core.view(dst), None
             if core.atomic is not None:

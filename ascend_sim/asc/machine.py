@@ -79,6 +79,13 @@ class Core:
         if self.tb is not None:
             self.tb.execute(pipe, work, source_place() if self.debug else None)
 
+    def emit_transfer(self, pipe: int, work: Work, tensor: Any) -> None:
+        """Record a transfer that begins at ``tensor`` in global memory, with the tensor's L2 hint."""
+        if self.tb is not None:
+            if tensor.bypass:
+                work = work._replace(bypass=True)  # type: ignore[call-arg]
+            self.tb.execute(pipe, work, source_place() if self.debug else None, tensor.addr)
+
     def view(self, tensor: Any) -> View:
         """The bytes behind a local or global tensor (values mode only)."""
         mem = tensor.mem

@@ -93,9 +93,15 @@ class GlobalTensor:
         """Elements up to the end of the buffer."""
         return (self.end - self.addr) // self.dtype.size
 
+    @property
+    def bypass(self) -> bool:
+        """Whether transfers are not to be kept in L2."""
+        return self.cache_mode == CacheMode.CACHE_MODE_DISABLE
+
     def set_l2_cache_hint(
         self, mode: CacheMode = CacheMode.CACHE_MODE_NORMAL, rw_mode: CacheRwMode = CacheRwMode.RW
     ) -> None:
+        """How L2 treats this tensor's transfers: ``CACHE_MODE_DISABLE`` bypasses it; the others are normal here."""
         self.cache_mode = CacheMode(mode)
 
     def set_shape_info(self, shape_info: Any) -> None:

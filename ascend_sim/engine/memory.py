@@ -4,24 +4,30 @@ Residency is kept per 64 KiB chunk of device address, in least-recently-used ord
 a write allocates without fetching, and a dirty chunk costs memory traffic only when it is evicted. Whether a
 transfer hits is decided once per launch and kernel argument, before replay: `plan_memory` walks the arguments in the
 order the trace first touches them, all at the same relative pace (kernels stream through their tensors together).
+
+Data that a launch reads again hits, unless the cores move more than the L2 holds between the two reads: several
+passes over a large tensor miss each time. That is known from the trace (`Program.rereads`) and believed for arguments
+that the cores divide among themselves; what several cores read (the operands of a matrix product) another core has
+touched in the meantime. Transfers that ask to bypass the L2 neither allocate nor stay in it.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ascend_sim.engine.timing import MemoryShares
+from ascend_sim.engine.timing import MemoryShares, core_count
 from ascend_sim.engine.trace import KernelTrace, Program
 from ascend_sim.isa.instr import MoveWork, Op
 from ascend_sim.soc import Soc
 
 CHUNK_BYTES = 64 * 1024
 PACE_STEPS = 32  # pieces each argument is cut into while arguments advance together
+SHARED = Fraction(5, 4)  # bytes first reads of all cores may sum to before an argument counts as read by several
 
 
 class L2:
@@ -64,6 +70,20 @@ class L2:
             if chunk == last:
                 missed -= (last + 1) * CHUNK_BYTES - end
         return 0 if write else missed
+
+    def bypass(self, base: int, nbytes: int, write: bool) -> int:
+        """Touch a range without keeping it: reads return the bytes that are not resident, writes go to memory and
+        displace resident copies."""
+        if write:
+            self.written_back += nbytes
+            self.discard(base, nbytes)
+            return 0
+        missed = 0
+        for chunk in range(base // CHUNK_BYTES, -(-(base + nbytes) // CHUNK_BYTES)):
+            if chunk not in self._dirty:
+                begin, end = chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES
+                missed += min(end, base + nbytes) - max(begin, base)
+        return missed
 
     def discard(self, base: int, nbytes: int) -> None:
         """Forget a range (freed memory): dirty data in it is dropped without traffic."""
@@ -136,15 +156,16 @@ class MemoryPlan:
         return max(self.read - self.missed, 0)
 
     def shares(self, active_cores: int) -> MemoryShares:
-        return MemoryShares(active_cores, self.miss, self.read_back, self.write_back, self.missed == 0)
+        busier = max(self.read, self.write)
+        mix = Fraction(self.read + self.write, busier) if busier else Fraction(1)
+        return MemoryShares(active_cores, self.miss, self.read_back, self.write_back, self.missed == 0, mix)
 
 
 def plan_memory(trace: KernelTrace, soc: Soc, l2: L2 | None, addresses: Sequence[int] | None) -> MemoryPlan:
     """Run a launch's arguments through the L2 (which remembers them) and say what each one costs.
 
     ``l2`` None: everything hits. ``addresses`` are the device addresses of ``trace.args``, in order; None places the
-    arguments one after the other at address 0 upwards. Bytes of an argument that the trace moves several times miss
-    at most once. Raises ValueError when the number of addresses is wrong.
+    arguments one after the other at address 0 upwards. Raises ValueError when the number of addresses is wrong.
     """
     if addresses is not None and len(addresses) != len(trace.args):
         raise ValueError(f"addresses: {len(addresses)} given, kernel {trace.name} has {len(trace.args)} arguments")
@@ -168,8 +189,14 @@ def plan_memory(trace: KernelTrace, soc: Soc, l2: L2 | None, addresses: Sequence
             base, n = addresses[key[0]], span[key]
             begin, end = _cut(base, n, step, steps), _cut(base, n, step + 1, steps)
             before = l2.written_back
-            missed[key] += l2.access(begin, end - begin, key[1])
+            touch = l2.bypass if key in trace.bypassed else l2.access
+            missed[key] += touch(begin, end - begin, key[1])
             back[key] += l2.written_back - before
+    for key, nbytes in _missed_again(trace, soc, moved, span).items():
+        missed[key] = min(missed[key] + nbytes, moved[key])
+    for key in trace.bypassed & set(order):
+        if not key[1]:  # nothing of it stays for the next time
+            missed[key] = missed[key] * moved[key] // span[key]
     return MemoryPlan(
         read,
         write,
@@ -179,6 +206,22 @@ def plan_memory(trace: KernelTrace, soc: Soc, l2: L2 | None, addresses: Sequence
         {arg: Fraction(back[arg, w], moved[arg, w]) for arg, w in order if not w and back[arg, w]},
         {arg: Fraction(back[arg, w], moved[arg, w]) for arg, w in order if w and back[arg, w]},
     )
+
+
+def _missed_again(
+    trace: KernelTrace, soc: Soc, moved: Mapping[tuple[int, bool], int], span: Mapping[tuple[int, bool], int]
+) -> dict[tuple[int, bool], int]:
+    """Bytes of repeated reads that find their data evicted."""
+    if all(moved[key] <= span[key] for key in span):
+        return {}
+    unit = "AIC" if trace.kind == "MIX" else trace.kind
+    active = min(trace.block_dim, core_count(soc, unit))
+    again, far = trace.reread_bytes(), trace.reread_bytes(soc.memory.l2_bytes // active)
+    return {
+        (arg, False): nbytes
+        for arg, nbytes in far.items()
+        if (arg, False) in span and moved[arg, False] - again[arg] <= SHARED * span[arg, False]
+    }
 
 
 def _cut(base: int, nbytes: int, step: int, steps: int) -> int:

@@ -7,20 +7,24 @@ Rules (cycles of the core's clock unless said):
 ========== =====================================================================================================
 work       occupancy of its pipe
 ========== =====================================================================================================
-cube       head + fractals x cycles per fractal of the input type
-vector     (first + (repeats - 1) x slope) x scale + issue overhead + counter mode + conflicts x conflict cycles
-on chip    fixed + bursts x burst + bytes / rate
-GM         the longer of the port time (fixed + bursts x burst + bytes / rate) and the core's share of the memory
-           system: hit bytes at min(port, core cap, L2 rate / active cores) plus missed bytes at
-           min(port, core cap, memory rate / active cores). The two parts add; fixed costs overlap with them.
+cube       head + fractals x cycles per fractal of the input type, at least the floor
+vector     (the longest of the first-repeat cost, repeats x slope, and access to the unified buffer: a cycle a
+           repeat and ``conflict_cycles`` per conflict) x scale + issue overhead + counter mode
+on chip    fixed + bursts x burst + bytes / rate, at least the floor
+GM         the longest of three stages that overlap: requests (fixed + bursts x burst), port (bytes / rate) and the
+           core's share of the memory system; at least the floor. Hit bytes move at min(core cap, L2 rate / active
+           cores), missed bytes at min(core cap, miss cap, memory rate / active cores); the two parts add.
 load3d     as a path ``:3d``; ``:3d_strided`` when the column stride is above 1; ``:3d_c04`` for four-channel input
 scalar     count x issue cycles
 ========== =====================================================================================================
 
 A single core streams at its port's rate, and at the cap of ``memory.core_*_bytes_per_cycle`` when all cores
-stream; between the two, time per byte is interpolated linearly in the number of active cores. The cap falls by
-``short_burst_factor`` for bursts below ``short_burst_bytes``, and to ``unaligned_bytes_per_cycle`` when the GM
-pitch or start is not a multiple of 32 bytes. GM bursts move whole 32-byte blocks.
+stream; between the two, time per byte is interpolated linearly in the number of active cores. Reads and writes of a
+launch share the L2: the busier direction moves as if it carried both. The cap falls by ``short_burst_factor`` for
+bursts below ``short_burst_bytes``, and to ``unaligned_bytes_per_cycle`` when the GM pitch or start is not a multiple
+of 32 bytes. GM bursts move whole 32-byte blocks; one that does not start on a 512-byte line moves
+``partial_line_bytes`` more. A transfer of the same addresses as the one before it waits until that one has arrived:
+its latency more, ``miss_replay_cycles`` on top for the part that misses.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ from ascend_sim.isa.instr import CubeWork, Load3dWork, MoveWork, VectorWork, Wor
 from ascend_sim.soc import Soc, SocError
 
 GM_BLOCK_BYTES = 32  # smallest GM transaction
+LINE_BYTES = 512
 _NONE = Fraction(0)
 KINDS = ("AICORE", "AIC", "AIV", "VECTOR_CORE")
 
@@ -61,7 +66,8 @@ class MemoryShares:
 
     ``active_cores`` cores of the kind stream at once. ``miss[arg]`` is the missed fraction of all bytes read of a
     kernel argument, ``read_back[arg]`` and ``write_back[arg]`` the bytes of dirty data evicted per byte read or
-    written. ``write_only``: no read misses, so write-backs run at the rate of write-only streams.
+    written. ``write_only``: no read misses, so write-backs run at the rate of write-only streams. ``mix`` (1 to
+    2): bytes both ways per byte of the busier direction; L2 carries both.
     """
 
     active_cores: int
@@ -69,12 +75,13 @@ class MemoryShares:
     read_back: Mapping[int, Fraction] = field(default_factory=dict)
     write_back: Mapping[int, Fraction] = field(default_factory=dict)
     write_only: bool = False
+    mix: Fraction = Fraction(1)
 
     @property
     def key(self) -> tuple[object, ...]:
         """Hashable identity: equal keys give equal prices."""
         tables = (self.miss, self.read_back, self.write_back)
-        return (self.active_cores, self.write_only, *(tuple(sorted(t.items())) for t in tables))
+        return (self.active_cores, self.write_only, self.mix, *(tuple(sorted(t.items())) for t in tables))
 
 
 class Prices(NamedTuple):
@@ -137,10 +144,14 @@ def price(works: Sequence[Work], soc: Soc, kind: str, memory: MemoryShares) -> P
     latency: list[int] = []
     figures: list[tuple[str, ...]] = []
     for work in works:
+        law: _Law
         if isinstance(work, MoveWork):
-            law = transfers.law(work) if work.gm >= 0 else pricer.move(work.path, work.mode, work.dtype)
-            size = work.burst_bytes if work.gm < 0 else -(-work.burst_bytes // GM_BLOCK_BYTES) * GM_BLOCK_BYTES
-            time = law.at(work.bursts, work.bursts * size)
+            if work.gm >= 0:
+                law = transfers.law(work)
+                time = law.at(work.bursts, work.bursts * transfers.burst_bytes(work))
+            else:
+                law = pricer.move(work.path, work.mode, work.dtype)
+                time = law.at(work.bursts, work.bursts * work.burst_bytes)
         elif isinstance(work, VectorWork):
             law = pricer.vector(work.op, work.dtype, work.counter, work.bank_conflicts > 0)
             time = law.at(max(work.repeats, 1), work.bank_conflicts)
@@ -160,26 +171,41 @@ def price(works: Sequence[Work], soc: Soc, kind: str, memory: MemoryShares) -> P
 
 
 class _Law(NamedTuple):
-    """Occupancy in ps as an exact rational: the longer of fixed + n x step + m x unit and m x share, all over
-    ``scale``. ``latency`` is already rounded."""
+    """Occupancy in ps as an exact rational, of n pieces with m units of work in all; every field is over ``scale``:
 
+    ``base + max(floor, a + b, m x share)`` with a = fixed + n x step and b = n x also + m x unit; where the two
+    overlap, ``base + max(floor, max(a, b) + wait, m x share)``. ``latency`` is already rounded.
+    """
+
+    base: int
+    floor: int
     fixed: int
     step: int
+    also: int
     unit: int
     share: int
+    wait: int
+    overlap: bool
     scale: int
     latency: int
     keys: tuple[str, ...]
 
     def at(self, n: int, m: int) -> int:
-        exactly = max(self.fixed + n * self.step + m * self.unit, m * self.share)
+        a, b = self.fixed + n * self.step, n * self.also + m * self.unit
+        own = max(a, b) + self.wait if self.overlap else a + b
+        exactly = self.base + max(self.floor, own, m * self.share)
         return (2 * exactly + self.scale) // (2 * self.scale)  # as round_ps
 
 
-def _law(fixed: Fraction, step: Fraction, unit: Fraction, share: Fraction, latency: Fraction, *keys: str) -> _Law:
-    scale = math.lcm(*(f.denominator for f in (fixed, step, unit, share)))
-    a, b, c, d = (f.numerator * (scale // f.denominator) for f in (fixed, step, unit, share))
-    return _Law(a, b, c, d, scale, round_ps(latency), keys)
+def _law(
+    *keys: str, latency: Fraction = _NONE, base: Fraction = _NONE, floor: Fraction = _NONE, fixed: Fraction = _NONE,
+    step: Fraction = _NONE, also: Fraction = _NONE, unit: Fraction = _NONE, share: Fraction = _NONE,
+    wait: Fraction = _NONE, overlap: bool = False,
+) -> _Law:  # fmt: skip
+    parts = (base, floor, fixed, step, also, unit, share, wait)
+    scale = math.lcm(*(part.denominator for part in parts))
+    a, b, c, d, e, f, g, h = (part.numerator * (scale // part.denominator) for part in parts)
+    return _Law(a, b, c, d, e, f, g, h, overlap, scale, round_ps(latency), keys)
 
 
 class _Path(NamedTuple):
@@ -189,6 +215,7 @@ class _Path(NamedTuple):
     burst: Fraction
     byte: Fraction
     latency: Fraction
+    floor: Fraction
     key: str
 
 
@@ -207,9 +234,11 @@ class _Pricer:
             cycles = getattr(cube, name) if name else 0
             if name is None or not cycles:
                 raise SocError(f"{self.soc.name} has no cube rate for input type {dtype!r} (cube.{name or '?'})")
-            head, tail = exact(cube.head_cycles) * self.ps, exact(cube.tail_cycles) * self.ps
+            head, tail, floor, each = (
+                exact(c) * self.ps for c in (cube.head_cycles, cube.tail_cycles, cube.floor_cycles, cycles)
+            )
             keys = ("cube.head_cycles", f"cube.{name}")
-            law = self._laws[dtype,] = _law(head, _NONE, exact(cycles) * self.ps, _NONE, tail, *keys)
+            law = self._laws[dtype,] = _law(*keys, latency=tail, floor=floor, fixed=head, unit=each)
         return law
 
     def vector(self, op: str, dtype: str, counter: bool, conflicts: bool) -> _Law:
@@ -218,16 +247,21 @@ class _Pricer:
         if law is None:
             v = self.soc.vector
             name = self._vector_row(op, dtype)
-            first, slope, tail = (exact(c) * exact(v.scale) for c in v.cycles[name])
-            fixed = first - slope + exact(v.instruction_cycles)
+            first, slope, tail = (exact(c) * exact(v.scale) * self.ps for c in v.cycles[name])
+            base = exact(v.instruction_cycles)
             keys = [f"vector.cycles.{name}", "vector.scale", "vector.instruction_cycles"]
             if counter:
-                fixed += exact(v.counter_mode_cycles)
+                base += exact(v.counter_mode_cycles)
                 keys.append("vector.counter_mode_cycles")
             if conflicts:
-                keys.append("vector.conflict_cycles")
-            ps, conflict = self.ps, exact(v.conflict_cycles)
-            law = self._laws[key] = _law(fixed * ps, slope * ps, conflict * ps, _NONE, tail * ps, *keys)
+                access, wait = (exact(v.scale) * c * self.ps for c in (Fraction(1), exact(v.conflict_cycles)))
+                law = _law(
+                    *keys, "vector.conflict_cycles", latency=tail, base=base * self.ps, floor=first, step=slope,
+                    also=min(access, slope), unit=wait, overlap=True,
+                )  # fmt: skip
+            else:
+                law = _law(*keys, latency=tail, base=base * self.ps, floor=first, step=slope)
+            self._laws[key] = law
         return law
 
     def _vector_row(self, op: str, dtype: str) -> str:
@@ -241,7 +275,9 @@ class _Pricer:
         law = self._laws.get(key)
         if law is None:
             path = self.path(name, mode, dtype)
-            law = self._laws[key] = _law(path.fixed, path.burst, path.byte, _NONE, path.latency, path.key)
+            law = self._laws[key] = _law(
+                path.key, latency=path.latency, floor=path.floor, fixed=path.fixed, step=path.burst, unit=path.byte
+            )
         return law
 
     def load3d(self, name: str, strided: bool, small: bool) -> _Law:
@@ -252,7 +288,7 @@ class _Pricer:
         law = self._laws.get(())
         if law is None:
             cycles = exact(self.soc.sync.issue_cycles) * self.ps
-            law = self._laws[()] = _law(_NONE, cycles, _NONE, _NONE, _NONE, "sync.issue_cycles")
+            law = self._laws[()] = _law("sync.issue_cycles", step=cycles)
         return law
 
     def path(self, name: str, mode: str, dtype: str) -> _Path:
@@ -271,6 +307,7 @@ class _Pricer:
                 exact(p.burst_cycles) * ps,
                 ps / exact(p.bytes_per_cycle),
                 exact(p.latency_cycles) * ps,
+                exact(p.floor_cycles) * ps,
                 f"mte.paths.{choice}",
             )
         return path
@@ -287,57 +324,75 @@ class _Transfers:
         self.crowd = Fraction(1) if total == 1 else Fraction(self.active - 1, total - 1)
         self.back = self._shared(max(m.write_gbps, m.read_gbps) if memory.write_only else m.read_gbps)
 
+    def burst_bytes(self, work: MoveWork) -> int:
+        """Bytes that one burst of a transfer moves: whole blocks, and the rest of a line it cuts."""
+        size = -(-work.burst_bytes // GM_BLOCK_BYTES) * GM_BLOCK_BYTES
+        cut = GM_BLOCK_BYTES <= work.align < LINE_BYTES
+        return size + self.pricer.soc.memory.partial_line_bytes if cut else size
+
     def law(self, work: MoveWork) -> _Law:
         short = work.burst_bytes < self.pricer.soc.memory.short_burst_bytes
         odd = work.align < GM_BLOCK_BYTES
-        key = (work.path, work.mode, work.dtype, work.gm, short, odd)
+        key = (work.path, work.mode, work.dtype, work.gm, short, odd, work.again, work.bypass)
         law = self._laws.get(key)
         if law is None:
             path = self.pricer.path(work.path, work.mode, work.dtype)
             written = work.path.endswith("_GM")
-            law = self._write(path, work.gm, odd) if written else self._read(path, work, short, odd)
+            law = self._write(path, work, odd) if written else self._read(path, work, short, odd)
             self._laws[key] = law
         return law
+
+    def _law(self, path: _Path, share: Fraction, latency: Fraction, wait: Fraction, *keys: str) -> _Law:
+        return _law(
+            path.key, *keys, latency=latency, floor=path.floor, fixed=path.fixed, step=path.burst, unit=path.byte,
+            share=share, wait=wait, overlap=True,
+        )  # fmt: skip
 
     def _shared(self, gbps: float) -> Fraction:
         """ps per byte of one core when all active ones share a rate; 1 GB/s is 1/1000 byte per ps."""
         return self.active * 1000 / exact(gbps)
 
-    def _unaligned(self) -> Fraction:
-        return self.pricer.ps / exact(self.pricer.soc.memory.unaligned_bytes_per_cycle)
+    def _per_byte(self, bytes_per_cycle: float) -> Fraction:
+        return self.pricer.ps / exact(bytes_per_cycle)
 
-    def _write(self, path: _Path, gm: int, odd: bool) -> _Law:
-        m, back = self.pricer.soc.memory, self.memory.write_back.get(gm, _NONE)
-        keys = [path.key, "memory.l2_write_gbps"]
-        absorbed = max(path.byte, self._shared(m.l2_write_gbps))
+    def _write(self, path: _Path, work: MoveWork, odd: bool) -> _Law:
+        m = self.pricer.soc.memory
+        back = Fraction(1) if work.bypass else self.memory.write_back.get(work.gm, _NONE)
+        keys = ["memory.l2_write_gbps"]
+        absorbed = max(path.byte, self._shared(m.l2_write_gbps) * self.memory.mix)
+        if work.path == "UB_GM":
+            absorbed = max(absorbed, self._per_byte(m.core_ub_write_bytes_per_cycle))
+            keys.append("memory.core_ub_write_bytes_per_cycle")
         if odd:
-            absorbed = max(absorbed, self._unaligned())
+            absorbed = max(absorbed, self._per_byte(m.unaligned_bytes_per_cycle))
             keys.append("memory.unaligned_bytes_per_cycle")
         if back:
             keys.append("memory.write_gbps" if self.memory.write_only else "memory.read_gbps")
-        share = max(1 - back, _NONE) * absorbed + back * max(path.byte, self.back)
-        return _law(path.fixed, path.burst, path.byte, share, path.latency, *keys)
+        share = max(1 - back, _NONE) * absorbed + back * max(absorbed if work.bypass else path.byte, self.back)
+        return self._law(path, share, path.latency, path.latency if work.again else _NONE, *keys)
 
     def _read(self, path: _Path, work: MoveWork, short: bool, odd: bool) -> _Law:
         m, ps = self.pricer.soc.memory, self.pricer.ps
         name = "ub" if work.path.endswith("_UB") else "l1"
         crowded = ps / exact(m.core_ub_bytes_per_cycle if name == "ub" else m.core_l1_bytes_per_cycle)
         cap = path.byte + max(crowded - path.byte, _NONE) * self.crowd
-        keys = [path.key, f"memory.core_{name}_bytes_per_cycle", "memory.l2_read_gbps"]
+        keys = [f"memory.core_{name}_bytes_per_cycle", "memory.l2_read_gbps"]
         if short:
             cap /= exact(m.short_burst_factor)
             keys.append("memory.short_burst_factor")
         if odd:
-            cap = max(cap, self._unaligned())
+            cap = max(cap, self._per_byte(m.unaligned_bytes_per_cycle))
             keys.append("memory.unaligned_bytes_per_cycle")
         miss, back = self.memory.miss.get(work.gm, _NONE), self.memory.read_back.get(work.gm, _NONE)
-        latency = path.latency
+        latency, wait = path.latency, path.latency if work.again else _NONE
         if miss:
             latency += miss * exact(m.miss_latency_cycles) * ps
-            keys.append("memory.read_gbps")
-        hit, missed = max(cap, self._shared(m.l2_read_gbps)), max(cap, self._shared(m.read_gbps))
+            wait += miss * exact(m.miss_replay_cycles) * ps if work.again else _NONE
+            keys.extend(("memory.read_gbps", "memory.core_miss_bytes_per_cycle"))
+        hit = max(cap, self._shared(m.l2_read_gbps) * self.memory.mix)
+        missed = max(cap, self._shared(m.read_gbps), self._per_byte(m.core_miss_bytes_per_cycle))
         share = (1 - miss) * hit + miss * missed + back * self.back
-        return _law(path.fixed, path.burst, path.byte, share, latency, *keys)
+        return self._law(path, share, latency, wait, *keys)
 
 
 @lru_cache(maxsize=64)

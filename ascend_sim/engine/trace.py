@@ -24,7 +24,9 @@ MAX_PERIOD = 4  # iterations a software pipeline may need before its code repeat
 class Program:
     """Instruction stream of one core: parallel columns ``op``, ``pipe``, ``arg`` and the table ``works``.
 
-    ``line`` holds, per instruction, an index into ``places`` (source file, line) or -1.
+    ``line`` holds, per instruction, an index into ``places`` (source file, line) or -1. ``rereads`` are the transfers
+    that begin where an earlier one of this program began, as (position, distance): the bytes this core moved through
+    global memory in between.
     """
 
     op: NDArray[np.uint8]
@@ -33,6 +35,7 @@ class Program:
     works: tuple[Work, ...]
     line: NDArray[np.int32] | None = None
     places: tuple[tuple[str, int], ...] = ()
+    rereads: tuple[tuple[int, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.op)
@@ -75,6 +78,22 @@ class Program:
             if isinstance(work, MoveWork) and work.gm >= 0:
                 key = (work.gm, work.path.endswith("_GM"))
                 total[key] = total.get(key, 0) + work.bursts * work.burst_bytes * n
+        return total
+
+    @cached_property
+    def bypassed(self) -> frozenset[tuple[int, bool]]:
+        """(kernel argument, is_write) whose transfers are not to be kept in L2."""
+        moves = (w for w in self.works if isinstance(w, MoveWork) and w.gm >= 0 and w.bypass)
+        return frozenset((w.gm, w.path.endswith("_GM")) for w in moves)
+
+    def reread_bytes(self, distance: int = -1) -> dict[int, int]:
+        """Bytes per kernel argument read again after more than ``distance`` bytes of other traffic of this core."""
+        total: dict[int, int] = {}
+        for position, between in self.rereads:
+            work = self.works[self.arg[position]]
+            if between > distance and isinstance(work, MoveWork) and not work.path.endswith("_GM"):
+                nbytes = work.bursts * work.burst_bytes * int(self.weights[position])
+                total[work.gm] = total.get(work.gm, 0) + nbytes
         return total
 
     @cached_property
@@ -129,6 +148,21 @@ class KernelTrace:
                     total[key] = total.get(key, 0) + nbytes * n
         return total
 
+    def reread_bytes(self, distance: int = -1) -> dict[int, int]:
+        """`Program.reread_bytes`, summed over the launch."""
+        times = np.bincount(np.asarray(self.block_of), minlength=len(self.blocks)).tolist()
+        total: dict[int, int] = {}
+        for block, n in zip(self.blocks, times, strict=True):
+            for program in block.programs:
+                for arg, nbytes in program.reread_bytes(distance).items():
+                    total[arg] = total.get(arg, 0) + nbytes * n
+        return total
+
+    @cached_property
+    def bypassed(self) -> frozenset[tuple[int, bool]]:
+        """(argument, is_write) whose transfers are not to be kept in L2."""
+        return frozenset(key for block in self.blocks for program in block.programs for key in program.bypassed)
+
     @cached_property
     def executed(self) -> int:
         """Instructions executed by all blocks of the launch."""
@@ -143,10 +177,30 @@ class TraceBuilder:
         self.code: list[tuple[int, int, int, int]] = []  # op, pipe, arg, place
         self._works: dict[Work, int] = {}
         self._places: dict[tuple[str, int], int] = {}
+        self._moved = 0  # bytes through global memory so far, folded iterations included
+        self._touched: dict[tuple[int, int], int] = {}  # (argument, offset) -> bytes moved when last touched
+        self._last: dict[int, tuple[int, int, int]] = {}  # pipe -> argument, offset, bytes of its last transfer
+        self._rereads: list[tuple[int, int]] = []
 
-    def execute(self, pipe: int, work: Work, place: tuple[str, int] | None = None) -> None:
+    def execute(self, pipe: int, work: Work, place: tuple[str, int] | None = None, offset: int = -1) -> None:
+        """Record an instruction. ``offset``: where in its kernel argument a transfer begins, in bytes."""
+        if offset >= 0 and isinstance(work, MoveWork):
+            work = self._touch(pipe, work, offset)
         index = self._works.setdefault(work, len(self._works))
         self.code.append((0, pipe, index, self._place(place)))
+
+    def _touch(self, pipe: int, work: MoveWork, offset: int) -> MoveWork:
+        nbytes = work.bursts * work.burst_bytes
+        transfer = (work.gm, offset, nbytes)
+        if self._last.get(pipe) == transfer:
+            work = work._replace(again=True)
+        self._last[pipe] = transfer
+        before = self._touched.get(transfer[:2])
+        if before is not None:
+            self._rereads.append((len(self.code), self._moved - before))
+        self._moved += nbytes
+        self._touched[transfer[:2]] = self._moved
+        return work
 
     def set_flag(self, src: Pipe, dst: Pipe, flag_id: int, place: tuple[str, int] | None = None) -> None:
         self.code.append((Op.SET, src, channel(src, dst, flag_id), self._place(place)))
@@ -172,10 +226,11 @@ class TraceBuilder:
         Python state carried from one iteration to the next must be a function of the index modulo the period.
         """
         n, i = len(indices), 0
-        marks = [len(self.code)]
+        marks, moved = [len(self.code)], [self._moved]
         while i < n:
             yield indices[i]
             marks.append(len(self.code))
+            moved.append(self._moved)
             i += 1
             period = self._period(marks)
             if not period:
@@ -183,8 +238,9 @@ class TraceBuilder:
             skip = (n - i - tail) // period
             if skip > 0:
                 self._fold(marks[-1 - period], skip + 1)
+                self._moved += skip * (moved[-1] - moved[-1 - period])
                 i += skip * period
-                marks = [len(self.code)]
+                marks, moved = [len(self.code)], [self._moved]
 
     def _period(self, marks: list[int]) -> int:
         code = self.code
@@ -197,6 +253,11 @@ class TraceBuilder:
     def _fold(self, begin: int, times: int) -> None:
         self.code.insert(begin, (Op.LOOP, 0, times, -1))
         self.code.append((Op.END, 0, times, -1))
+        rereads = self._rereads
+        at = len(rereads)
+        while at and rereads[at - 1][0] >= begin:
+            at -= 1
+            rereads[at] = (rereads[at][0] + 1, rereads[at][1])
 
     def _place(self, place: tuple[str, int] | None) -> int:
         return -1 if place is None else self._places.setdefault(place, len(self._places))
@@ -210,6 +271,7 @@ class TraceBuilder:
             works=tuple(self._works),
             line=np.ascontiguousarray(columns[:, 3]) if self._places else None,
             places=tuple(self._places),
+            rereads=tuple(self._rereads),
         )
 
 

@@ -70,7 +70,8 @@ class MoveWork(NamedTuple):
     ``bursts`` contiguous pieces of ``burst_bytes``; ``align`` is the largest power of two up to 512 that
     divides start address and pitch of the GM side (512 for on-chip moves); ``gm`` is the kernel argument
     touched (-1 on chip); ``mode`` is ``""``, ``nd2nz``, ``nz2nd``, ``pad``, ``transpose`` or ``atomic``.
-    ``dtype`` matters where the rate counts elements (fixpipe)."""
+    ``dtype`` matters where the rate counts elements (fixpipe). ``again``: the pipe's previous transfer touched the
+    same global addresses; ``bypass``: the kernel asked for it not to be kept in L2."""
 
     path: str
     bursts: int
@@ -79,6 +80,8 @@ class MoveWork(NamedTuple):
     gm: int = -1
     mode: str = ""
     dtype: str = ""
+    again: bool = False
+    bypass: bool = False
 
 
 class Load3dWork(NamedTuple):

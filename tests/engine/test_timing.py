@@ -24,7 +24,7 @@ def cycles(work: Work, soc: Soc, kind: str = "AIC", memory: MemoryShares = ALONE
     return int(price([work], soc, kind, memory).occupancy[0]) * soc.cores.clock_mhz / 1e6
 
 
-# measured on board, one core, instructions back to back (Ascend/mskpp prof_data, 910B1)
+# measured on board, one core, instructions back to back (Ascend/mskpp prof_data, 910B1); transfers replay one buffer
 MEASURED = [
     (CubeWork("float16", 2, 1, 1), 4.9, 0.2),
     (CubeWork("float16", 2, 64, 1), 130.1, 0.01),
@@ -33,11 +33,13 @@ MEASURED = [
     (MoveWork("L1_BT", 1, 1024), 32.0, 0.02),
     (MoveWork("L1_FB", 1, 1024), 47.0, 0.01),
     (MoveWork("L0C_GM", 1, 131072, gm=0), 1147.3, 0.05),
-    (MoveWork("GM_L1", 1, 524288, gm=0), 3356.4, 0.06),
-    (MoveWork("GM_L1", 1, 1024, gm=0), 172.8, 0.25),
-    (VectorWork("vadd", "float32", 16), 3.09 + 15 * 2, 0.02),
-    (VectorWork("vabs", "float32", 16), 3.07 + 15 * 1, 0.02),
-    (VectorWork("vadd", "float16", 192), 6.06 + 191 * 2, 0.02),
+    (MoveWork("GM_L1", 1, 524288, gm=0, again=True), 3356.4, 0.06),
+    (MoveWork("GM_L1", 1, 1024, gm=0, again=True), 172.8, 0.31),
+    (VectorWork("vadd", "float32", 16), 32.033, 0.01),
+    (VectorWork("vabs", "float32", 16), 16.025, 0.01),
+    (VectorWork("vadd", "float16", 1), 6.058, 0.02),
+    (VectorWork("vadd", "float16", 192), 384.055, 0.01),
+    (VectorWork("vgatherb", "uint32", 32), 67.029, 0.02),
 ]
 
 

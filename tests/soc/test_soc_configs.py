@@ -138,8 +138,7 @@ def test_vector_rows_of_910b1(op: str, first: float, slope: float) -> None:
     ("op", "fixed"), [("vadd", 24), ("vmul", 25), ("vmax", 23), ("vmuls", 26), ("vdiv", 31), ("vexp", 31), ("vln", 33)]
 )
 def test_isolated_vector_instruction(op: str, fixed: float) -> None:
-    first, slope, tail = load_soc("910B3").vector.cycles[op]
-    assert first + tail == pytest.approx(fixed + slope)
+    assert load_soc("910B3").vector.cycles[op][2] == fixed
 
 
 @pytest.mark.parametrize("name", CHIPS)

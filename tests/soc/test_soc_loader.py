@@ -341,11 +341,11 @@ def test_override() -> None:
     other = soc.override({"read_gbps": 900, "mte.paths.UB_GM.latency_cycles": 1, "vector.cycles.vadd": (1, 2, 3)})
     assert other.memory.read_gbps == 900.0 and soc.memory.read_gbps == 1230
     assert other.mte.paths["UB_GM"] == dataclasses.replace(soc.mte.paths["UB_GM"], latency_cycles=1.0)
-    assert other.vector.cycles["vadd"] == (1, 2, 3) and soc.vector.cycles["vadd"] == (3, 2, 23)
+    assert other.vector.cycles["vadd"] == (1, 2, 3) and soc.vector.cycles["vadd"] == (3, 2, 24)
     assert other.figures["memory.read_gbps"].source == "override"
     assert other.confidence("memory.read_gbps") == "guess"
     assert soc.override({}) == soc
-    path = {"fixed_cycles": 1, "burst_cycles": 2, "bytes_per_cycle": 3, "latency_cycles": 4}
+    path = {"fixed_cycles": 1, "burst_cycles": 2, "bytes_per_cycle": 3, "latency_cycles": 4, "floor_cycles": 5}
     assert dataclasses.asdict(soc.override({"mte.paths.GM_L1": path}).mte.paths["GM_L1"]) == path
 
 
