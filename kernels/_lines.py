@@ -191,6 +191,22 @@ def vector_to_scalar() -> None:
     asc.wait_flag(asc.HardEvent.V_S, 3)
 
 
+def store_results(target: asc.GlobalTensor, results: asc.LocalTensor, n: int, padded: bool) -> None:
+    """Store ``n`` values; without byte-exact DMA the scalar unit brings those that do not fill a block."""
+    unit = BLOCK // results.dtype.size
+    whole = n // unit * unit
+    if padded and whole < n:
+        asc.data_copy_pad(target, results, asc.DataCopyParams(1, n * results.dtype.size, 0, 0))
+        return
+    if whole:
+        asc.data_copy(target, results, whole)
+    if whole < n:
+        asc.set_flag(asc.HardEvent.V_S, 2)
+        asc.wait_flag(asc.HardEvent.V_S, 2)
+        for i in range(whole, n):
+            target.set_value(i, results.get_value(i))
+
+
 def lines_of(soc: Soc, io: Rows, dtype: str) -> Lines:
     """Row work on this chip."""
     whole = frozenset(how for how, name in _WHOLE.items() if legal(soc, name, dtype))

@@ -17,7 +17,7 @@ from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.values.reduce import reduce_axes
 
 from ._flat import global_tensor, vector_copy
-from ._lines import COMBINE, Heap, Lines, lines_of, neutral
+from ._lines import COMBINE, Heap, Lines, lines_of, neutral, store_results
 from ._rows import Rows, rows_of
 from ._spatial import spatial_launch
 from ._sync import Pipeline
@@ -32,7 +32,7 @@ _TYPES = ("float16", "bfloat16", "float32", "int32")
 @dataclass(frozen=True)
 class RowsPlan:
     """``rows`` rows of ``length``; tiles of ``tile`` rows, or pieces of ``piece`` elements of one row (moved by
-    ``lines.io``, the last by ``last.io``). ``unit`` results fill whole blocks."""
+    ``lines.io``, the last by ``last.io``)."""
 
     rows: int
     length: int
@@ -45,7 +45,6 @@ class RowsPlan:
     factor: float
     dtype: str
     buffers: int
-    unit: int
     padded: bool
 
     @property
@@ -90,7 +89,7 @@ def reduce_rows(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: RowsPlan) 
                 _result(plan, values, result, n)
             pipe.store(slot)
             if p + 1 == plan.pieces:
-                _store(plan, target[row:], result, n)
+                store_results(target[row:], result, n, plan.padded)
             pipe.done(slot)
     pipe.drain()
 
@@ -103,21 +102,6 @@ def _result(plan: RowsPlan, values: asc.LocalTensor, result: asc.LocalTensor, n:
     else:
         mode = asc.RoundMode.CAST_RINT if plan.dtype == "bfloat16" else asc.RoundMode.CAST_NONE
         asc.cast(result, values, mode, count=n)
-
-
-def _store(plan: RowsPlan, target: asc.GlobalTensor, result: asc.LocalTensor, n: int) -> None:
-    """``n`` results; without byte-exact DMA the last few of a core go through the scalar unit."""
-    whole = n // plan.unit * plan.unit
-    if plan.padded and whole < n:
-        asc.data_copy_pad(target, result, asc.DataCopyParams(1, n * result.dtype.size, 0, 0))
-        return
-    if whole:
-        asc.data_copy(target, result, whole)
-    if whole < n:
-        asc.set_flag(asc.HardEvent.V_S, 2)
-        asc.wait_flag(asc.HardEvent.V_S, 2)
-        for i in range(whole, n):
-            target.set_value(i, result.get_value(i))
 
 
 @dataclass(frozen=True)
@@ -278,7 +262,7 @@ def _rows(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int], what: tuple[str,
             tile = tile // unit * unit
     plan = RowsPlan(
         rows, length, tile, piece, units, lines_of(soc, io, work), lines_of(soc, last, work), how, factor, x.dtype,
-        buffers, unit, padded_dma(soc),
+        buffers, padded_dma(soc),
     )  # fmt: skip
     return _launch(reduce_rows, x, y, plan, plan.count, blocks, soc)
 

@@ -79,3 +79,26 @@ def test_softmax_over_channels(run_op: Any, close: Any, chip: str, shape: tuple[
     x = (np.random.default_rng(0).standard_normal(shape) * 4).astype(np.float16)
     close(*run_op("SoftmaxV2", [x], chip, axes=(1,)), ulps=4, absolute=1e-3)
     close(*run_op("LogSoftmaxV2", [x], chip, axes=(1,)), ulps=4, absolute=1e-2)
+
+
+@relaxed
+@given(chips, st.sampled_from((np.float16, np.float32)), st.integers(1, 40), st.one_of(st.integers(16, 300), st.sampled_from((768, 1000, 4096))), seeds)  # fmt: skip
+def test_normalisation_of_rows(run_op: Any, close: Any, chip: str, kind: Any, rows: int, length: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = ((rng.standard_normal((rows, length)) + 1).astype(kind) for _ in range(2))
+    gamma, beta = (rng.standard_normal(length).astype(kind) for _ in range(2))
+    limits = {"ulps": 2 if kind is np.float16 else 64, "absolute": 2e-3 if kind is np.float16 else 5e-5}
+    close(*run_op("LayerNormV3", [x, gamma, beta], chip, begin_norm_axis=1, begin_params_axis=1, epsilon=1e-5), **limits)
+    close(*run_op("LayerNormV4", [x, None, gamma, beta], chip, normalized_shape=(length,)), **limits)
+    close(*run_op("RmsNorm", [x, gamma], chip), **limits)
+    close(*run_op("AddRmsNorm", [x, y, gamma], chip), **limits)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_batch_normalisation(run_op: Any, close: Any, chip: str) -> None:
+    rng = np.random.default_rng(0)
+    for c, formats in ((24, ()), (32, ("NC1HWC0",))):
+        x = rng.standard_normal((2, c, 7, 9)).astype(np.float16)
+        parts = [rng.standard_normal(c).astype(np.float32) for _ in range(3)]
+        variance = rng.uniform(0.5, 2, c).astype(np.float32)
+        close(*run_op("BNInfer", [x, *parts, variance], chip, formats=formats), ulps=2, absolute=2e-3)
