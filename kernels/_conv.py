@@ -101,6 +101,8 @@ class _CubeSide:
     def run(self) -> None:
         plan = self.plan
         self.ahead = shapes_of(plan, self.core) if plan.exit.bias == "l0c" else []
+        if plan.hf32:
+            asc.set_hf32_mode(True)
         for ring in (self.a_ring, self.w_ring, self.l0):
             ring.open()
         look_ahead(self._units(), self._load, self._work, self._free, plan.depth)

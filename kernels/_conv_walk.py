@@ -18,7 +18,8 @@ from ._exit import ExitPlan, Place
 class ConvPlan:
     """One launch. ``load3d_v2``: the chip has the window form of load3d; ``l0a``, ``l0b``, ``l0c`` bytes of a slot;
     ``roles``: what the kernel's arguments are (``x``, ``w``, ``bias``, ``extra``, ``y``, ``work``);
-    ``channels``: output channels; ``a_parts``, ``w_parts``: pieces in which a strip and a chunk come to L1."""
+    ``channels``: output channels; ``a_parts``, ``w_parts``: pieces in which a strip and a chunk come to L1;
+    ``out_c0``, ``out_c1``: channels of a block of y, and blocks; ``hf32``: float32 is rounded for speed."""
 
     problem: ConvProblem
     tiling: ConvTiling
@@ -33,6 +34,9 @@ class ConvPlan:
     channels: int
     a_parts: int = 1
     w_parts: int = 1
+    out_c0: int = 16
+    out_c1: int = 0
+    hf32: bool = False
 
     @property
     def depth(self) -> int:
@@ -178,15 +182,14 @@ def shapes_of(plan: ConvPlan, core: Core) -> list[Shape]:
 def place_of(plan: ConvPlan, core: Core, tile: Tile) -> Place:
     """Where a tile goes in y, and its bias columns counted from the core's first."""
     p = plan.problem
-    plane = p.ho * p.wo
-    first = tile.m[0] * 16
-    block = tile.group * p.n1 + tile.n[0]
-    offset = ((tile.image * p.groups * p.n1 + block) * plane + tile.strip.row * p.wo + first) * 16
-    m = min(tile.m[1] * 16, tile.strip.m - first)
-    rows = tile.m[1] * 16
+    plane, c0 = p.ho * p.wo, plan.out_c0
+    first, rows = tile.m[0] * 16, tile.m[1] * 16
+    block = (tile.group * p.n1 + tile.n[0]) * 16 // c0
+    offset = ((tile.image * plan.out_c1 + block) * plane + tile.strip.row * p.wo + first) * c0
+    left = ceil_div(plan.channels, c0) * c0 - block * c0
     return Place(
-        offset, m, rows * tile.images, tile.n[1], tile.n[1] * 16, plane * 16, _column(plan, core, tile), tile.images,
-        rows, p.groups * p.n1 * plane * 16,
+        offset, min(rows, tile.strip.m - first), rows * tile.images, tile.n[1], min(tile.n[1] * 16, left), plane * 16,
+        _column(plan, core, tile), tile.images, rows, plan.out_c1 * plane * c0,
     )  # fmt: skip
 
 

@@ -64,7 +64,7 @@ class ExitPlan:
     ``kind``: ``fixpipe`` (straight to global memory), ``vector`` (through UB of the same core; by the fixpipe where
     there is one) or ``mix`` (through a workspace to the vector cores). ``middle``: type between L0C and the epilogue.
     ``rows``: output is ND. ``program`` None: nothing but conversion and ``relu``. ``piece``: elements of a UB tile;
-    ``sets`` of them are in flight. ``bias``: ``""``, ``table`` or ``l0c``.
+    ``sets`` of them are in flight. ``bias``: ``""``, ``table`` or ``l0c``. ``split``: blocks of 8 float32 channels.
     """
 
     kind: str
@@ -82,6 +82,7 @@ class ExitPlan:
     bias: str
     bias_dtype: str
     bias_columns: int
+    split: bool = False
 
     @property
     def bias_ub_bytes(self) -> int:
@@ -413,9 +414,11 @@ class FixpipeExit:
     def end(self, s: int, place: Place, following: Place | None) -> None:
         self.ring.hand(s)
         plan = self.plan
-        pitch = place.pitch if plan.rows else place.pitch * item_bytes(plan.out) // BLOCK
-        n = place.n if plan.rows else place.n1 * 16
-        params = asc.FixpipeParamsV220(n, place.m, place.mp, pitch, self.quant, relu_en=plan.relu)
+        pitch = place.pitch if plan.rows else place.pitch * item_bytes(plan.out) // BLOCK // (2 if plan.split else 1)
+        n = place.n if plan.rows or plan.split else place.n1 * 16
+        params = asc.FixpipeParamsV220(
+            n, place.m, place.mp, pitch, self.quant, relu_en=plan.relu, is_channel_split=plan.split
+        )
         for k in range(place.images):
             to, at = self.out[place.offset + k * place.image_pitch :], self.acc[s][k * place.rows * 16 :]
             asc.fixpipe(to, at, params, self.config)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
 from ascend_sim.ops.registry import NoKernel, kernel
-from ascend_sim.ops.schema import OpCall
+from ascend_sim.ops.schema import ITEM_BITS, OpCall
 from ascend_sim.ops.shapes import format_of
 
 from ._arguments import conv_arguments
@@ -33,12 +33,12 @@ def _lcm(a: int, b: int) -> int:
     return a * b // gcd(a, b)
 
 
-def merged_groups(groups: int, cin: int, cout: int) -> tuple[int, int, int]:
+def merged_groups(groups: int, cin: int, cout: int, c0: int = 16) -> tuple[int, int, int]:
     """(groups, C1, N1) after merging so many groups into one dense block that channels fill whole blocks of 16:
     E = lcm(lcm(cin, 16) / cin, lcm(cout, 16) / cout), at most ``groups``. ``cin``, ``cout`` per group. This is how
     GE lays out FRACTAL_Z weights of grouped convolutions (hicann/metadef, transfer of FRACTAL_Z with groups)."""
     if groups == 1:
-        return 1, ceil_div(cin, 16), ceil_div(cout, 16)
+        return 1, ceil_div(cin, c0), ceil_div(cout, 16)
     e = min(_lcm(_lcm(cin, 16) // cin, _lcm(cout, 16) // cout), groups)
     return ceil_div(groups, e), ceil_div(e * cin, 16), ceil_div(e * cout, 16)
 
@@ -66,10 +66,11 @@ def conv_problem(call: OpCall, groups: int, cin: int, cout: int, kernel_hw: tupl
     sh, sw = spatial(tuple(call.attr("strides", (1, 1, 1, 1))), fmt)
     dh, dw = spatial(tuple(call.attr("dilations", (1, 1, 1, 1))), fmt)
     top, bottom, left, right = call.attr("pads", (0, 0, 0, 0))
-    merged, c1, n1 = merged_groups(groups, cin, cout)
+    merged, c1, n1 = merged_groups(groups, cin, cout, x.shape[-1])
     return ConvProblem(
-        size[fmt.index("N")], merged, c1, h, w, n1, ho, wo, *kernel_hw, sh, sw, dh, dw, (left, right, top, bottom)
-    )
+        size[fmt.index("N")], merged, c1, h, w, n1, ho, wo, *kernel_hw, sh, sw, dh, dw, (left, right, top, bottom),
+        ITEM_BITS[x.dtype] // 8,
+    )  # fmt: skip
 
 
 def filter_dims(call: OpCall) -> tuple[int, int, int, int]:
@@ -89,10 +90,11 @@ def plan_conv2d(call: OpCall, soc: Soc) -> list[asc.Launch]:
     launches around it. Raises `NoKernel` for types the cube of this chip does not take."""
     x, f = call.inputs[0], call.inputs[1]
     assert x is not None and f is not None
-    if x.dtype != "float16" or f.dtype != "float16":
-        raise NoKernel(f"Conv2D of {x.dtype} x {f.dtype}: the kernel takes float16")
-    cout, cin, _, _ = filter_dims(call)
     groups = int(call.attr("groups", 1))
+    types = ("float16", "bfloat16", "float32") if soc.cube.fp32_cycles_per_fractal else ("float16",)
+    if x.dtype != f.dtype or x.dtype not in types or (groups > 1 and x.dtype == "float32"):
+        raise NoKernel(f"Conv2D of {x.dtype} x {f.dtype} in {groups} groups: the kernel takes {', '.join(types)}")
+    cout, cin, _, _ = filter_dims(call)
     merged = merged_groups(groups, cin, cout // groups)
     return around(call, soc, {0: "NC1HWC0", 1: "FRACTAL_Z"}, "NC1HWC0", _direct, merged, groups)
 
@@ -107,16 +109,21 @@ def conv_launch(call: OpCall, soc: Soc, problem: ConvProblem, channels: int) -> 
     """One launch of the convolution kernel for a call whose tensors are in the cube's layouts."""
     x, f, y = call.inputs[0], call.inputs[1], call.outputs[0]
     assert x is not None and f is not None
-    if f.size != problem.groups * problem.k1 * problem.n1 * 256:
-        raise NoKernel(f"filter of {f.size} elements; FRACTAL_Z has {problem.groups * problem.k1 * problem.n1 * 256}")
+    c0 = 32 // problem.item
+    if x.shape[-1] != c0 or f.shape[-1] != c0:
+        raise NoKernel(f"blocks of {x.shape[-1]} and {f.shape[-1]} channels of {x.dtype}; the cube takes {c0}")
+    wanted = problem.groups * problem.k1 * problem.n1 * 16 * c0
+    if f.size != wanted:
+        raise NoKernel(f"filter of {f.size} elements; FRACTAL_Z has {wanted}")
     if x.shape[1] != problem.groups * problem.c1:
         raise NoKernel(f"{x.shape[1]} blocks of input channels for {problem.groups} groups of {problem.c1}")
     steps = tuple(call.attr("epilogue", ()))
     operands = conv_arguments(call)
     bias = call.inputs[2] if len(call.inputs) > 2 else None
     plan = _conv_plan(
-        soc, problem, channels, steps, operands.roles, None if bias is None else bias.dtype, y.dtype
-    )
+        soc, problem, channels, steps, operands.roles, None if bias is None else bias.dtype, x.dtype, y.dtype,
+        y.shape[-1], y.shape[1], x.dtype == "float32" and bool(call.attr("enable_hf32", True)),
+    )  # fmt: skip
     blocks = prod(plan.tiling.split)
     kind = cube_kind(soc)
     if plan.exit.kind == "mix":
@@ -138,16 +145,21 @@ def block_signature(plan: ConvPlan, block: int) -> Hashable:
 @lru_cache(maxsize=4096)
 def _conv_plan(
     soc: Soc, problem: ConvProblem, channels: int, steps: tuple[tuple[object, ...], ...],
-    roles: tuple[str, ...], bias: str | None, out: str,
+    roles: tuple[str, ...], bias: str | None, dtype: str, out: str, out_c0: int, out_c1: int, hf32: bool,
 ) -> ConvPlan:  # fmt: skip
     extras = roles.count("extra")
     first = plan_exit(soc, "float32", out, steps, extras, bias, 16, rows=False)
     problem = replace(problem, exit_cycles=first.cost(), extras=extras)
     tiling = tile_conv(problem, cube_buffers(soc), bias is not None)
     leave = plan_exit(soc, "float32", out, steps, extras, bias, bias_columns(problem, tiling), rows=False)
+    if out_c0 != 16:
+        if leave.kind != "fixpipe":
+            raise NoKernel(f"output in blocks of {out_c0} channels behind an epilogue")
+        leave = replace(leave, split=True)
     roles = (*roles, "work") if leave.kind == "mix" else roles
     tiling, a_parts, w_parts = deepen(problem, tiling, cube_buffers(soc), soc.sync.flag_ids, leave.bias)
     return ConvPlan(
-        problem, tiling, leave, "float16", roles, load3d_v2(soc), tiling.tile_m * tiling.step_k * FRACTAL,
+        problem, tiling, leave, dtype, roles, load3d_v2(soc), tiling.tile_m * tiling.step_k * FRACTAL,
         tiling.tile_n * tiling.step_k * FRACTAL, tiling.tile_m * tiling.tile_n * 1024, 2, channels, a_parts, w_parts,
+        out_c0, out_c1, hf32,
     )  # fmt: skip

@@ -157,3 +157,30 @@ def test_transposed(
     }  # fmt: skip
     x, f = data(rng, n, c, h, w), data(rng, c, o, kh, kw)
     check(chip, "Conv2DTransposeD", x, f, data(rng, o) if bias else None, attrs)
+
+
+def test_float32_in_blocks_of_eight() -> None:
+    """NC1HWC0 with C0 = 8 on a chip whose cube takes float32: bias, relu, odd block counts."""
+    rng = np.random.default_rng(8)
+    for c, o, size, k, stride in ((8, 24, 9, 3, 1), (20, 40, 12, 5, 2), (3, 8, 15, 7, 2)):
+        x, w = (rng.standard_normal(s).astype(np.float32) for s in ((2, c, size, size), (o, c, k, k)))
+        bias = rng.standard_normal(o).astype(np.float32)
+        out = (size + 2 * (k // 2) - k) // stride + 1
+        specs = (
+            TensorSpec((2, -(-c // 8), size, size, 8), "float32", "NC1HWC0", x.shape, "NCHW"),
+            TensorSpec((-(-c // 8) * k * k, -(-o // 16), 16, 8), "float32", "FRACTAL_Z", w.shape, "NCHW"),
+            TensorSpec((o,), "float32"),
+        )
+        y = TensorSpec((2, -(-o // 8), out, out, 8), "float32", "NC1HWC0", (2, o, out, out), "NCHW")
+        attrs = freeze_attrs({
+            "strides": (1, 1, stride, stride), "pads": (k // 2,) * 4, "data_format": "NCHW", "enable_hf32": False,
+            "epilogue": (("relu",),),
+        })  # fmt: skip
+        call = OpCall("Conv2D", specs, (y,), attrs)
+        (want,) = ops.values(call, [x, w, bias])
+        plan = find_kernel("Conv2D")
+        assert plan is not None
+        stored = [layout.nchw_to_nc1hwc0(x, 8), layout.oihw_to_fractal_z(w, 8), bias]
+        (raw,) = run_plan(call, plan(call, load_soc("Ascend910B2")), stored)
+        got = layout.nc1hwc0_to_nchw(raw.view(np.float32).reshape(y.shape), o)
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
