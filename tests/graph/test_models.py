@@ -10,11 +10,14 @@ import pytest
 from graph_models import cosine
 from seeded_models import NAMES, seeded_input, seeded_model
 
+from ascend_sim.engine.memory import L2
 from ascend_sim.graph.compile import compile_model
 from ascend_sim.graph.executor import LoadedModel
 from ascend_sim.graph.options import CompileOptions
+from ascend_sim.soc import load_soc
 
 CACHE = Path(__file__).parents[2] / ".cache" / "models"
+CHIPS = ("Ascend310", "Ascend310P3", "Ascend910A", "Ascend910B4")
 EVERYDAY = ("light_squeezenet", "light_resnet50")
 
 
@@ -68,3 +71,39 @@ def test_text_detector_and_classifier(soc: str) -> None:
     _compare((CACHE / "ch_PP-OCRv4_det_infer.onnx").read_bytes(), soc, {"x": image})
     strip = rng.standard_normal((2, 3, 48, 192)).astype(np.float32)
     _compare((CACHE / "ch_ppocr_mobile_v2.0_cls_infer.onnx").read_bytes(), soc, {"x": strip}, distinct=2)
+
+
+def _estimated(data: bytes, soc: str, shapes: dict[str, tuple[int, ...]]) -> list[str]:
+    chip = load_soc(soc)
+    model = LoadedModel.from_bytes(compile_model(data, chip, CompileOptions(input_shapes=shapes)))
+    return [f"{node.name} ({node.call.type}): {t.reason}" for node, t in model.operator_timings(chip) if t.estimated]
+
+
+@pytest.mark.parametrize("soc", CHIPS)
+def test_every_operator_is_timed_from_a_trace(soc: str) -> None:
+    for name in EVERYDAY:
+        assert _estimated(seeded_model(name, batch=1).SerializeToString(), soc, {}) == []
+    for name, shape in (
+        ("ch_PP-OCRv4_det_infer", (1, 3, 320, 320)),
+        ("ch_ppocr_mobile_v2.0_cls_infer", (1, 3, 48, 192)),
+    ):
+        path = CACHE / f"{name}.onnx"
+        if path.exists():
+            assert _estimated(path.read_bytes(), soc, {"x": shape}) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("soc", CHIPS)
+def test_every_operator_of_vgg_is_timed_from_a_trace(soc: str) -> None:
+    assert _estimated(seeded_model("light_vgg19", batch=1).SerializeToString(), soc, {}) == []
+
+
+def test_time_is_the_same_twice_and_a_warm_run_is_not_slower() -> None:
+    chip = load_soc("Ascend310P3")
+    model = LoadedModel.from_bytes(compile_model(seeded_model("light_squeezenet", batch=1).SerializeToString(), chip))
+    runs = []
+    for _ in range(2):
+        l2 = L2(chip)
+        runs.append([sum(t.task_ps for _, t in model.operator_timings(chip, l2)) for _ in range(2)])
+    assert runs[0] == runs[1]
+    assert runs[0][1] <= runs[0][0]
