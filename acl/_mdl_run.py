@@ -161,7 +161,7 @@ def _model_task(model: Model, given: list[_Bound], wanted: list[_Bound], variant
     loaded = model.loaded
     in_addresses = [b.place.address for b in given]
     out_addresses = [b.place.address for b in wanted]
-    values = system().values != "none"
+    mode = system().values
 
     def plan(device: Device) -> Iterable[Step]:
         return loaded.plan(device, in_addresses, out_addresses, variant)
@@ -170,9 +170,9 @@ def _model_task(model: Model, given: list[_Bound], wanted: list[_Bound], variant
         for bound in (*given, *wanted):
             if bound.place.block is not None and not bound.place.block.alive:
                 raise TaskFailure("model", f"a buffer of {loaded.name!r} was freed before the model ran")
-        if values:
+        if mode != "none":
             arrays = [_model.read(b.place, b.size, b.dims, b.dtype) for b in given]
-            for target, array in zip(wanted, loaded.run_values(arrays, variant), strict=True):
+            for target, array in zip(wanted, loaded.run_values(arrays, variant, mode), strict=True):
                 _model.write(target.place, target.size, array)
 
     key = (model.id, variant, *in_addresses, -1, *out_addresses)
