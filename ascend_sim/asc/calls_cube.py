@@ -97,9 +97,9 @@ def _load2d(core: Core, dst: LocalTensor, src: Tensor, p: LoadData2DParams) -> N
     if gm >= 0:
         check_gm("load_data(LoadData2DParams)", src, span)  # type: ignore[arg-type]
     if gm >= 0:
-        core.emit_transfer(Pipe.MTE2, work, src)
+        core.emit_transfer(Pipe.MTE2, work, dst, src)
     else:
-        core.emit(Pipe.MTE1, work)
+        core.emit(Pipe.MTE1, work, dst, src)
     if core.memory is not None:
         mte.run_load2d(
             core.view(dst), core.view(src), p.start_index, p.repeat_times, p.src_stride, p.dst_gap,
@@ -125,7 +125,7 @@ def load_data_with_transpose(
     parts = max(src.dtype.block // CUBE, CUBE // src.dtype.block)
     nbytes = p.repeat_times * parts * FRACTAL
     work = MoveWork(f"L1_{dst.mem}", p.repeat_times, parts * FRACTAL, 512, -1, "transpose", src.dtype.name)
-    core.emit(Pipe.MTE1, work)
+    core.emit(Pipe.MTE1, work, dst, src)
     core.rules.require_span(call, "dst", dst.mem, dst.addr, min(nbytes, FRACTAL), dst.end)
     if core.memory is not None:
         gap = p.src_frac_gap if isinstance(p, LoadData2dTransposeParamsV2) else 0
@@ -262,7 +262,7 @@ def _load3d_v2(core: Core, dst: LocalTensor, src: Tensor, p: LoadData3DParamsV2)
         work = _check_load3d_v2(
             core.rules, src.dtype, dst.dtype, src.mem, dst.mem, part, window, (src.addr, src.end), (dst.addr, dst.end)
         )
-        core.emit(Pipe.MTE1, work)
+        core.emit(Pipe.MTE1, work, dst, src)
         if core.memory is not None:
             value = part.pad_value or core.pad_value
             target = core.view(dst)
@@ -318,7 +318,7 @@ def _load3d_v1(core: Core, dst: LocalTensor, src: Tensor, p: LoadData3DParamsV1)
     work = _check_load3d_v1(
         core.rules, src.dtype, dst.dtype, src.mem, dst.mem, p, window, (src.addr, src.end), (dst.addr, dst.end)
     )
-    core.emit(Pipe.MTE1, work)
+    core.emit(Pipe.MTE1, work, dst, src)
     if core.memory is not None:
         load3d.run_load3d_v1(
             core.view(dst), core.view(src), window, p.c1_index, p.fetch_filter_h, p.fetch_filter_w, p.left_top_h,
@@ -392,7 +392,7 @@ def mmad(dst: LocalTensor, fm: LocalTensor, filter: LocalTensor, *args: Any, bia
     )  # fmt: skip
     if work is None:
         return
-    core.emit(Pipe.M, work)
+    core.emit(Pipe.M, work, dst, fm, filter, bias)
     if core.memory is not None:
         cube.run_mmad(
             core.view(dst), core.view(fm), core.view(filter), p.m, p.n, p.k, bool(initialise),
@@ -523,9 +523,9 @@ def _fixpipe(
     if gm >= 0:
         check_gm("fixpipe", dst, span)  # type: ignore[arg-type]
     if gm >= 0:
-        core.emit_transfer(Pipe.FIX, work, dst)
+        core.emit_transfer(Pipe.FIX, work, dst, src)
     else:
-        core.emit(Pipe.FIX, work)
+        core.emit(Pipe.FIX, work, dst, src, vector)
     if core.memory is None:
         return
     words = None

@@ -186,9 +186,9 @@ def _copy(core: Core, dst: Tensor, src: Tensor, p: DataCopyParams) -> None:
     if d_gm:
         check_gm("data_copy", dst, dst_span)  # type: ignore[arg-type]
     if s_gm or d_gm:
-        core.emit_transfer(pipe, work, src if s_gm else dst)
+        core.emit_transfer(pipe, work, dst, src)
     else:
-        core.emit(pipe, work)
+        core.emit(pipe, work, dst, src)
     if core.memory is not None:
         length = work.burst_bytes  # type: ignore[union-attr]
         dst_unit = {"BT": 64, "FB": 128}.get(dst.mem, BLOCK)
@@ -254,7 +254,7 @@ def _nd2nz(core: Core, dst: Tensor, src: Tensor, p: Nd2NzParams) -> None:
         core.rules, src.dtype, dst.dtype, p, dst.mem, dst.addr, dst.end, src.arg, gm_align(src.addr)
     )
     check_gm("data_copy(Nd2NzParams)", src, span)
-    core.emit_transfer(Pipe.MTE2, work, src)
+    core.emit_transfer(Pipe.MTE2, work, dst, src)
     if core.memory is not None:
         mte.run_nd2nz(core.view(dst), core.view(src), *p)
 
@@ -270,7 +270,7 @@ def _nz2nd(core: Core, dst: Tensor, src: Tensor, p: Nz2NdParamsFull) -> None:
     align = min(gm_align(dst.addr), pitch_align(p.dst_d_stride * size))
     mode = "nz2nd" if core.atomic is None else "atomic"
     work = MoveWork("UB_GM", p.nd_num * p.n_value, p.d_value * size, align, dst.arg, mode, dst.dtype.name)
-    core.emit_transfer(Pipe.MTE3, work, dst)
+    core.emit_transfer(Pipe.MTE3, work, dst, src)
     if core.memory is not None:
         atomic = core.atomic[0] if core.atomic else None
         mte.run_nz2nd(
@@ -324,7 +324,7 @@ def _cube_exit(core: Core, dst: Tensor, src: Tensor, p: DataCopyParams, e: DataC
     work = _check_cube_exit(
         core.rules, src.mem, dst.mem, src.dtype, dst.dtype, p, broadcast, (src.addr, src.end), (dst.addr, dst.end)
     )
-    core.emit(PATH_PIPES[work.path], work)  # type: ignore[union-attr]
+    core.emit(PATH_PIPES[work.path], work, dst, src)  # type: ignore[union-attr]
     if core.memory is None:
         return
     to, source = core.view(dst), core.view(src)
@@ -361,7 +361,7 @@ def data_copy_pad(
             src.arg, gm_align(src.addr), False,
         )  # fmt: skip
         check_gm(call, src, gm_span)
-        core.emit_transfer(Pipe.MTE2, work, src)
+        core.emit_transfer(Pipe.MTE2, work, dst, src)
         if core.memory is not None and p.block_count and p.block_len:
             value = _pad_value(pad, dst.dtype) if pad.is_pad else 0
             mte.run_pad_in(
@@ -375,7 +375,7 @@ def data_copy_pad(
             gm_align(dst.addr), core.atomic is not None,
         )  # fmt: skip
         check_gm(call, dst, gm_span)
-        core.emit_transfer(Pipe.MTE3, work, dst)
+        core.emit_transfer(Pipe.MTE3, work, dst, src)
         if core.memory is not None:
             target, atomic = core.view(dst), None
             if core.atomic is not None:
@@ -484,6 +484,7 @@ def init_const_value(dst: LocalTensor, init_const_value_params: InitConstValuePa
     span = (p.repeat_times * (p.block_num + p.dst_gap) - p.dst_gap) * unit if p.repeat_times else 0
     core.rules.require_span(call, "dst", dst.mem, dst.addr, span, dst.end)
     pipe = Pipe.MTE2 if dst.mem == "L1" else Pipe.MTE1
-    core.emit(pipe, MoveWork(f"CONST_{dst.mem}", p.repeat_times, p.block_num * unit, 512, -1, "", dst.dtype.name))
+    work = MoveWork(f"CONST_{dst.mem}", p.repeat_times, p.block_num * unit, 512, -1, "", dst.dtype.name)
+    core.emit(pipe, work, dst)
     if core.memory is not None and span:
         mte.run_fill(core.view(dst), p.repeat_times, p.block_num, p.dst_gap, p.init_value, unit)

@@ -51,7 +51,7 @@ def brcb(dst: LocalTensor, src0: LocalTensor, repeat_times: int, repeat_params: 
     core = current()
     p = BrcbRepeatParams(*repeat_params)
     checked = _check_brcb(core.rules, operand("dst", dst, "brcb"), operand("src0", src0, "brcb"), int(repeat_times), p)
-    issue(core, checked)
+    issue(core, checked, dst, src0)
     if core.memory is not None and repeat_times:
         rearrange.run_brcb(core.view(dst), core.view(src0), int(repeat_times), p.dst_blk_stride, p.dst_rep_stride)
 
@@ -104,7 +104,7 @@ def compare(*args: Any, **kwargs: Any) -> None:
             core.rules, call, "vcmp", operand("dst", dst, call), (operand("src0", a, call), operand("src1", b, call)),
             int(given["cmp_mode"]), mask, repeat, tuple(p), counter,
         )  # fmt: skip
-        issue(core, checked)
+        issue(core, checked, dst, a, b)
         if core.memory is not None:
             rearrange.run_compare(core.view(dst), core.view(a), core.view(b), int(given["cmp_mode"]), checked.lanes)
         return
@@ -117,7 +117,7 @@ def compare(*args: Any, **kwargs: Any) -> None:
         core.rules, call, "vcmp", None, (operand("src0", a, call), operand("src1", b, call)), int(given["cmp_mode"]),
         mask, repeat, tuple(p), False,
     )  # fmt: skip
-    issue(core, checked)
+    issue(core, checked, None, a, b)
     if core.memory is not None:
         target = View(core.cmp_mask, 0, uint8)
         rearrange.run_compare(target, core.view(a), core.view(b), int(given["cmp_mode"]), checked.lanes)
@@ -136,7 +136,7 @@ def compare_scalar(
         core.rules, call, "vcmps", operand("dst", dst, call), (operand("src0", src0, call),), int(cmp_mode), selected,
         repeat, tuple(repeat_params or UNARY), counter,
     )  # fmt: skip
-    issue(core, checked)
+    issue(core, checked, dst, src0)
     if core.memory is not None:
         rearrange.run_compare_scalar(core.view(dst), core.view(src0), src1_scalar, int(cmp_mode), checked.lanes)
 
@@ -145,7 +145,7 @@ def get_cmp_mask(dst: LocalTensor) -> None:
     """Comparison register to the unified buffer (16 bytes)."""
     core = current()
     core.rules.require_span("get_cmp_mask", "dst", "UB", dst.addr, 16, dst.end, 16)
-    issue(core, Checked((VectorWork("vcmp", "uint8", 1),), Lanes()))
+    issue(core, Checked((VectorWork("vcmp", "uint8", 1),), Lanes()), dst)
     if core.memory is not None:
         rearrange.run_move_register(core.view(dst), View(core.cmp_mask, 0, uint8), 16)
 
@@ -154,7 +154,7 @@ def set_cmp_mask(src: LocalTensor) -> None:
     """Comparison register from the unified buffer (16 bytes)."""
     core = current()
     core.rules.require_span("set_cmp_mask", "src", "UB", src.addr, 16, src.end, 16)
-    issue(core, Checked((VectorWork("vcmp", "uint8", 1),), Lanes()))
+    issue(core, Checked((VectorWork("vcmp", "uint8", 1),), Lanes()), None, src)
     if core.memory is not None:
         rearrange.run_move_register(View(core.cmp_mask, 0, uint8), core.view(src), 16)
 
@@ -209,7 +209,7 @@ def _select(
     bits_needed = width if mode == SelMode.VSEL_CMPMASK_SPR else total
     if sel_mask is not None:
         core.rules.require_span(call, "sel_mask", "UB", sel_mask.addr, ceil_div(bits_needed, 8), sel_mask.end)
-    issue(core, checked)
+    issue(core, checked, dst, sel_mask, src0, src1)
     if core.memory is None or not total:
         return
     bits = View(core.cmp_mask, 0, uint8) if sel_mask is None else core.view(sel_mask)
@@ -248,7 +248,7 @@ def gather(
         core.rules, operand("dst", dst, "gather"), operand("src", src, "gather"),
         operand("src_offset", src_offset, "gather"), selected, repeat, int(dst_rep_stride), counter,
     )  # fmt: skip
-    issue(core, checked)
+    issue(core, checked, dst, src, src_offset)
     if core.memory is None:
         return
     try:
@@ -274,7 +274,7 @@ def gatherb(
     check_operand(core.rules, call, operand("dst", dst, call), span)
     if not repeat_times:
         return
-    issue(core, Checked((VectorWork("vgatherb", dst.dtype.name, repeat_times),), Lanes()))
+    issue(core, Checked((VectorWork("vgatherb", dst.dtype.name, repeat_times),), Lanes()), dst, src0, offset)
     if core.memory is not None:
         try:
             rearrange.run_gatherb_table(
@@ -311,7 +311,8 @@ def gather_mask(
     check_operand(core.rules, call, operand("dst", dst, call), dtype.size)
     per_repeat = ceil_div(elements, width)
     if p.repeat_times:
-        issue(core, Checked((VectorWork(machine, dtype.name, p.repeat_times * per_repeat, reduce_mode),), Lanes()))
+        work = VectorWork(machine, dtype.name, p.repeat_times * per_repeat, reduce_mode)
+        issue(core, Checked((work,), Lanes()), dst, src0, src1_pattern)
     if fixed:
         bits = rearrange.pattern_bits(int(src1_pattern), elements)
         kept = int(bits.sum()) * p.repeat_times
@@ -369,7 +370,7 @@ def trans_data_to_5hd(
     checked = _check_5hd(
         core.rules, dtype, tuple((t.mem, t.addr, t.end) for t in dst), tuple((t.mem, t.addr, t.end) for t in src), p
     )
-    issue(core, checked)
+    issue(core, checked, dst, *src)
     if core.memory is not None and p.repeat_times:
         rearrange.run_nchwconv(
             [core.view(t) for t in dst], [core.view(t) for t in src], p.repeat_times, p.dst_rep_stride,
@@ -385,7 +386,7 @@ def transpose(dst: LocalTensor, src: LocalTensor, *args: Any) -> None:
     check_types(core.rules, "transpose", "vtranspose", False, dst.dtype, src.dtype, src.dtype)
     for name, t in (("dst", dst), ("src", src)):
         check_operand(core.rules, "transpose", operand(name, t, "transpose"), 512)
-    issue(core, Checked((VectorWork("vtranspose", dst.dtype.name, 1),), Lanes()))
+    issue(core, Checked((VectorWork("vtranspose", dst.dtype.name, 1),), Lanes()), dst, src)
     if core.memory is not None:
         rearrange.run_transpose(core.view(dst), core.view(src))
 

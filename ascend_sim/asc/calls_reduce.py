@@ -61,7 +61,7 @@ def _reduce(
         core.rules, call, op, operand("dst", dst, call), operand("src", src, call), selected, counter, int(repeat),
         int(dst_rep), int(src_blk), int(src_rep), results, unit, align,
     )  # fmt: skip
-    issue(core, checked)
+    issue(core, checked, dst, src)
     return checked.lanes if core.memory is not None and checked.lanes.repeats else None
 
 
@@ -229,7 +229,7 @@ def _tensor(
         core.rules, call, op, operand("dst", dst, call), operand("src", src, call), operand("tmp", tmp, call), count,
         _work_elements(src.dtype, count, op),
     )  # fmt: skip
-    issue(core, Checked(works, Lanes()))
+    issue(core, Checked(works, Lanes()), dst, src)
     if core.memory is None:
         return
     lanes = None

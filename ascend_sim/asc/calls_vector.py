@@ -43,7 +43,10 @@ def operand(name: str, t: Any, call: str) -> Operand:
     return Operand(name, t.dtype, t.mem, t.addr, t.end)
 
 
-def issue(core: Core, checked: Checked) -> None:
+def issue(core: Core, checked: Checked, dst: Any = None, *srcs: Any) -> None:
+    """Record a vector instruction on its tensors."""
+    if core.auto is not None:
+        core.auto.before(V, dst, srcs)
     tb = core.tb
     if tb is not None:
         place = source_place() if core.debug else None
@@ -79,7 +82,7 @@ def _elementwise2(
     checked = check_lanes(
         core.rules, call, op, work_dtype(d, a), operands, selected, repeat, params or BINARY, counter
     )
-    issue(core, checked)
+    issue(core, checked, dst, src0, src1)
     if core.memory is not None:
         sources = [core.view(src0), core.view(src1)]
         vector.run_elementwise(op, core.view(dst), sources, checked.lanes, core.rules.half_saturates)
@@ -95,7 +98,7 @@ def _elementwise1(
     d, a = dst.dtype, src.dtype
     check_types(core.rules, call, op, mixed, d, a, a)
     checked = check_lanes(core.rules, call, op, work_dtype(d, a), operands, selected, repeat, params or UNARY, counter)
-    issue(core, checked)
+    issue(core, checked, dst, src)
     if core.memory is not None:
         vector.run_elementwise(
             op, core.view(dst), [core.view(src)], checked.lanes, core.rules.half_saturates, scalar
@@ -186,7 +189,7 @@ def duplicate(
     checked = check_lanes(
         core.rules, "duplicate", "vdup", dst.dtype.name, operands, selected, repeat, strides, counter
     )
-    issue(core, checked)
+    issue(core, checked, dst)
     if core.memory is not None:
         vector.run_duplicate(core.view(dst), scalar, checked.lanes)
 
@@ -206,7 +209,7 @@ def cast(
     checked = check_lanes(
         rules, "cast", "vconv", work_dtype(d, s), operands, selected, repeat, repeat_params or UNARY, counter
     )
-    issue(core, checked)
+    issue(core, checked, dst, src)
     if core.memory is not None:
         _run_cast(core, dst, src, mode, checked)
 
@@ -236,7 +239,7 @@ def copy(
     strides = (p.dst_stride, p.src_stride, p.dst_repeat_size, p.src_repeat_size)
     operands = (operand("dst", dst, "copy"), operand("src", src, "copy"))
     checked = check_lanes(core.rules, "copy", "vcopy", dst.dtype.name, operands, selected, repeat, strides, counter)
-    issue(core, checked)
+    issue(core, checked, dst, src)
     if core.memory is not None:
         vector.run_copy(core.view(dst), core.view(src), checked.lanes)
 

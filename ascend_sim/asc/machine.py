@@ -21,6 +21,8 @@ from ascend_sim.isa.instr import Pipe, ScalarWork, Work
 from ascend_sim.isa.legality import ChipRules, rules_for, source_place
 
 if TYPE_CHECKING:
+    from ascend_sim.asc.auto import AutoSync
+    from ascend_sim.asc.group import Group
     from ascend_sim.asc.interleave import Baton
     from ascend_sim.soc import Soc
 
@@ -36,10 +38,10 @@ class Core:
     """
 
     __slots__ = (
-        "atomic", "baton", "block_idx", "block_num", "cmp_mask", "debug", "deq_scale", "flags", "fmatrix",
-        "gm", "gm_names", "hf32", "kind", "mask", "mask_counter", "memory", "notes", "pad_value", "pipe_manager",
-        "quant_word", "remain_count", "repeat_config", "rules", "soc", "sub_block_idx", "sub_block_num", "tb",
-        "value_dependent",
+        "atomic", "auto", "baton", "block_idx", "block_num", "cmp_mask", "cube_worker", "debug", "deq_scale", "flags",
+        "fmatrix", "gm", "gm_names", "group", "hf32", "kind", "mask", "mask_counter", "memory", "notes", "pad_value", "pipe_manager",
+        "quant_word", "remain_count", "repeat_config", "rules", "soc", "sub_block_idx", "sub_block_num",
+        "sys_workspace", "tb", "value_dependent",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +60,10 @@ class Core:
         self.memory = CoreMemory(self.rules.sizes) if gm is not None else None
         self.debug = debug
         self.baton: Baton | None = None
+        self.auto: AutoSync | None = None  # inserts flags between dependent instructions
+        self.group: Group | None = None  # the cores of a MIX block
+        self.cube_worker: Any = None
+        self.sys_workspace: Any = None
         self.value_dependent = False
         self.notes: list[str] = []
         self.flags: dict[tuple[int, int], int] = {}
@@ -74,14 +80,20 @@ class Core:
         self.remain_count = 0
         self.pipe_manager: Any = None
 
-    def emit(self, pipe: int, work: Work) -> None:
-        """Record one instruction."""
+    def emit(self, pipe: int, work: Work, dst: Any = None, *srcs: Any) -> None:
+        """Record one instruction. ``dst`` and ``srcs`` are its tensors, for the insertion of flags."""
+        if self.auto is not None:
+            self.auto.before(pipe, dst, srcs)
         if self.tb is not None:
             self.tb.execute(pipe, work, source_place() if self.debug else None)
 
-    def emit_transfer(self, pipe: int, work: Work, tensor: Any) -> None:
-        """Record a transfer that begins at ``tensor`` in global memory, with the tensor's L2 hint."""
+    def emit_transfer(self, pipe: int, work: Work, dst: Any, src: Any) -> None:
+        """Record a transfer from or to global memory, with the L2 hint of its global tensor."""
+        if self.auto is not None:
+            piece = work.burst_bytes if work.bursts == 1 else 0  # type: ignore[union-attr]
+            self.auto.before(pipe, dst, (src,), piece)
         if self.tb is not None:
+            tensor = src if src.mem == "GM" else dst
             if tensor.bypass:
                 work = work._replace(bypass=True)  # type: ignore[call-arg]
             self.tb.execute(pipe, work, source_place() if self.debug else None, tensor.addr)

@@ -58,10 +58,21 @@ class TPipe:
         """End of life: wait for all pipes."""
         pipe_barrier(PipeID.PIPE_ALL)
 
+    def used(self, mem: str) -> int:
+        """First byte of a memory that no queue or buffer has taken."""
+        return self._next.get(mem, 0)
+
+    def get_base_addr(self, logic_pos: TPosition = TPosition.VECCALC) -> int:
+        """Byte address where the buffers of a position begin."""
+        return 0
+
     def take(self, pos: TPosition, nbytes: int, what: str) -> int:
         """Reserve ``nbytes`` (rounded up to 32) in the memory of a position; the byte address."""
         mem = self._rules.positions[pos]
         size = self._rules.sizes.get(mem, 0)
+        core = current()
+        if mem == "UB" and core.auto is not None:
+            size = core.auto.bottom
         addr = self._next.get(mem, 0)
         rounded = ceil_div(nbytes, 32) * 32
         if mem in ("L0A", "L0B"):

@@ -151,7 +151,7 @@ class LocalTensor:
     def _moved(self, addr: int) -> LocalTensor:
         t = LocalTensor.__new__(LocalTensor)
         t.dtype, t.pos, t.mem, t.end, t.slot, t.tag = self.dtype, self.pos, self.mem, self.end, self.slot, self.tag
-        t.addr = addr
+        t.addr, t.shape_info = addr, self.shape_info
         return t
 
     def __getitem__(self, index: Any) -> LocalTensor:
@@ -228,7 +228,7 @@ def _check_index(call: str, tensor: Tensor, index: int) -> None:
 def _get_value(tensor: Tensor, index: int) -> Any:
     core = current()
     _check_index("get_value", tensor, index)
-    core.emit(Pipe.S, GET_VALUE)
+    core.emit(Pipe.S, GET_VALUE, None, tensor)
     core.value_dependent = True
     if core.gm is None:
         return 0
@@ -241,7 +241,7 @@ def _get_value(tensor: Tensor, index: int) -> Any:
 def _set_value(tensor: Tensor, index: int, value: Any) -> None:
     core = current()
     _check_index("set_value", tensor, index)
-    core.emit(Pipe.S, SET_VALUE)
+    core.emit(Pipe.S, SET_VALUE, tensor)
     if core.gm is None:
         return
     view = core.view(tensor)
