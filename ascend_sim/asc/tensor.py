@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ascend_sim.asc.machine import current
+from ascend_sim.isa import scalar
 from ascend_sim.isa.dtypes import DataType, as_dtype
 from ascend_sim.isa.enums import CacheMode, CacheRwMode, TPosition
 from ascend_sim.isa.instr import Pipe, ScalarWork
@@ -233,9 +232,7 @@ def _get_value(tensor: Tensor, index: int) -> Any:
     if core.gm is None:
         return 0
     view = core.view(tensor)
-    size = tensor.dtype.size
-    start = view.start + index * size
-    return view.data[start : start + size].copy().view(tensor.dtype.np)[0].item()
+    return scalar.run_get(view._replace(start=view.start + index * tensor.dtype.size))
 
 
 def _set_value(tensor: Tensor, index: int, value: Any) -> None:
@@ -245,6 +242,4 @@ def _set_value(tensor: Tensor, index: int, value: Any) -> None:
     if core.gm is None:
         return
     view = core.view(tensor)
-    size = tensor.dtype.size
-    start = view.start + index * size
-    view.data[start : start + size] = np.asarray([value]).astype(tensor.dtype.np).view(np.uint8)
+    scalar.run_set(view._replace(start=view.start + index * tensor.dtype.size), value)

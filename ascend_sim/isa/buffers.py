@@ -69,6 +69,10 @@ class CoreMemory:
             array = self._arrays[name] = np.full(self.sizes[name], POISON, np.uint8)
         return array
 
+    def arrays(self) -> list[tuple[str, Bytes]]:
+        """The memories touched so far."""
+        return list(self._arrays.items())
+
 
 class View(NamedTuple):
     """An operand while values are computed: bytes of a memory, first byte, element type."""
