@@ -16,6 +16,8 @@ from ascend_sim.ops.registry import NoKernel, find_kernel
 from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
 from ascend_sim.ops.shapes import format_of
 
+from ._weights import as_image, weight_launch
+
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
 
@@ -43,12 +45,12 @@ def storage(spec: TensorSpec, target: str, groups: tuple[int, int, int] | None =
     return replace(spec, shape=shape, format=target, origin_shape=logical, origin_format=origin, const=None)
 
 
-def trans_data(src: TensorSpec, dst: TensorSpec, soc: Soc, groups: int = 1) -> Launches:
+def trans_data(src: TensorSpec, dst: TensorSpec, soc: Soc) -> Launches:
     """Launches that convert ``src`` to the layout of ``dst``. Raises `NoKernel` when there is no such kernel."""
     plan = find_kernel("TransData")
     if plan is None:
         raise NoKernel(f"no kernel converts {src.format} to {dst.format}")
-    attrs = freeze_attrs({"src_format": src.format, "dst_format": dst.format, "groups": groups})
+    attrs = freeze_attrs({"src_format": src.format, "dst_format": dst.format, "groups": 1})
     return list(plan(OpCall("TransData", (src,), (dst,), attrs), soc))
 
 
@@ -57,6 +59,18 @@ def rewire(launch: Any, table: Mapping[tuple[str, int], tuple[str, int]]) -> Any
     moved = copy.copy(launch)
     moved.args = tuple(table.get(tuple(arg), tuple(arg)) for arg in launch.args)
     return moved
+
+
+def _weights(spec: TensorSpec, stored: TensorSpec, index: int, number: int, soc: Soc, groups: int) -> Launches:
+    """Launches that bring a filter, input ``index``, to FRACTAL_Z in workspace ``number`` (and the next one)."""
+    depthwise = groups > 1 and spec.logical_shape[1] == 1 and spec.logical_shape[0] == groups
+    if groups > 1 and not depthwise:
+        raise NoKernel(f"filter of a convolution in {groups} groups is not laid out on the device")
+    plain, image = as_image(spec, depthwise)
+    first = {("in", 0): ("in", index), ("out", 0): ("workspace", number + 1)}
+    second = {("in", 0): ("workspace", number + 1), ("out", 0): ("workspace", number)}
+    last = weight_launch(image, stored, depthwise, soc)
+    return [*(rewire(s, first) for s in trans_data(plain, image, soc)), rewire(last, second)]
 
 
 def around(
@@ -79,9 +93,11 @@ def around(
         if spec is None or spec.format == target:
             continue
         stored = storage(spec, target, groups if target == "FRACTAL_Z" else None)
-        steps = trans_data(spec, stored, soc, group_count if target == "FRACTAL_Z" else 1)
-        moves = {("in", 0): ("in", i), ("out", 0): ("workspace", number)}
-        before += [rewire(s, moves) for s in steps]
+        if target == "FRACTAL_Z":
+            before += _weights(spec, stored, i, number, soc, group_count)
+        else:
+            moves = {("in", 0): ("in", i), ("out", 0): ("workspace", number)}
+            before += [rewire(s, moves) for s in trans_data(spec, stored, soc)]
         inputs[i] = stored
         table["in", i] = ("workspace", number)
         number += 10

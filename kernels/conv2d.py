@@ -112,9 +112,9 @@ def conv_launch(call: OpCall, soc: Soc, problem: ConvProblem, channels: int) -> 
     c0 = 32 // problem.item
     if x.shape[-1] != c0 or f.shape[-1] != c0:
         raise NoKernel(f"blocks of {x.shape[-1]} and {f.shape[-1]} channels of {x.dtype}; the cube takes {c0}")
-    wanted = problem.groups * problem.k1 * problem.n1 * 16 * c0
-    if f.size != wanted:
-        raise NoKernel(f"filter of {f.size} elements; FRACTAL_Z has {wanted}")
+    wanted = (problem.groups * problem.k1, problem.n1, 16, c0)
+    if f.shape != wanted:
+        raise NoKernel(f"filter stored as {f.shape}; FRACTAL_Z of {problem.groups} merged groups is {wanted}")
     if x.shape[1] != problem.groups * problem.c1:
         raise NoKernel(f"{x.shape[1]} blocks of input channels for {problem.groups} groups of {problem.c1}")
     steps = tuple(call.attr("epilogue", ()))

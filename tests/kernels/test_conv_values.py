@@ -184,3 +184,23 @@ def test_float32_in_blocks_of_eight() -> None:
         (raw,) = run_plan(call, plan(call, load_soc("Ascend910B2")), stored)
         got = layout.nc1hwc0_to_nchw(raw.view(np.float32).reshape(y.shape), o)
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("op", "filters"), [
+    ("Conv2D", (24, 20, 3, 3)), ("DepthwiseConv2D", (20, 1, 3, 3)), ("Conv2DTransposeD", (20, 24, 2, 2)),
+])  # fmt: skip
+def test_plain_layouts(chip: str, op: str, filters: tuple[int, ...]) -> None:
+    """Everything in NCHW: layout kernels around, workspaces between."""
+    rng = np.random.default_rng(11)
+    x, w, bias = data(rng, 2, 20, 9, 10), data(rng, *filters), data(rng, 24 if op != "DepthwiseConv2D" else 20)
+    stride, pad = (2, 0) if op == "Conv2DTransposeD" else (1, 1)
+    attrs = {"strides": (1, 1, stride, stride), "pads": (pad,) * 4, "data_format": "NCHW"}
+    specs = [TensorSpec(x.shape, "float16", "NCHW"), TensorSpec(w.shape, "float16", "NCHW")]
+    call = ops.call(op, [*specs, TensorSpec(bias.shape, "float16")], attrs)
+    (want,) = ops.values(call, [x, w, bias])
+    plan = find_kernel(op)
+    assert plan is not None
+    (raw,) = run_plan(call, plan(call, load_soc(chip)), [x, w, bias])
+    got = raw.view(np.float16).reshape(want.shape).astype(np.float32)
+    np.testing.assert_allclose(got, want.astype(np.float32), rtol=3e-3, atol=3e-3)
