@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins as _builtins
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from ascend_sim.asc import adv
+from ascend_sim.asc.auto import LocalTensorAuto
 from ascend_sim.asc.calls_cube import (
     fixpipe,
     load_data,
@@ -105,7 +107,8 @@ from ascend_sim.asc.calls_vector import (
     sub_relu,
 )
 from ascend_sim.asc.interleave import CoreDeadlockError
-from ascend_sim.asc.launch import Kernel, Launch, jit, steady
+from ascend_sim.asc.kernel import Kernel, LaunchOptions, jit
+from ascend_sim.asc.launch import Launch, steady
 from ascend_sim.asc.machine import (
     ascend_is_aic,
     ascend_is_aiv,
@@ -151,6 +154,17 @@ from ascend_sim.asc.params import (
     VdeqInfo,
 )
 from ascend_sim.asc.queues import LocalMemAllocator, TBuf, TBufPool, TPipe, TQue, TQueBind, get_tpipe_ptr
+from ascend_sim.asc.scalars import (
+    DEFAULT_C0_SIZE,
+    ONE_BLK_SIZE,
+    TOTAL_L0C_SIZE,
+    TOTAL_L1_SIZE,
+    ShapeInfo,
+    array,
+    get_shape_size,
+    number,
+    property,
+)
 from ascend_sim.asc.tensor import GlobalAddress, GlobalTensor, LocalTensor
 from ascend_sim.isa.dtypes import (
     DataType,
@@ -205,7 +219,6 @@ from ascend_sim.isa.enums import (
 from ascend_sim.isa.legality import InstructionError
 
 half, float_, double, int_ = float16, float32, float64, int32
-DEFAULT_C0_SIZE, ONE_BLK_SIZE = 32, 32
 
 T = TypeVar("T")
 
@@ -215,16 +228,6 @@ class ConstExpr(Generic[T]):
 
 
 range = static_range = _builtins.range
-
-
-def property(prop: Any) -> Any:
-    """Value of a named constant such as ``DEFAULT_C0_SIZE``."""
-    return prop
-
-
-def number(value: Any, dtype: Any) -> Any:
-    """A scalar of a type."""
-    return value
 
 
 def ceildiv(x: int, y: int) -> int:
@@ -238,10 +241,14 @@ def static_assert(test: bool, message: str | None = None) -> None:
         raise AssertionError(message or "static_assert failed")
 
 
+
+
 __all__ = [
     "CMPMODE",
     "DEFAULT_C0_SIZE",
     "ONE_BLK_SIZE",
+    "TOTAL_L0C_SIZE",
+    "TOTAL_L1_SIZE",
     "AippInputFormat",
     "AtomicDtype",
     "AtomicOp",
@@ -282,6 +289,7 @@ __all__ = [
     "IterateOrder",
     "Kernel",
     "Launch",
+    "LaunchOptions",
     "LayoutMode",
     "LoadData2DParams",
     "LoadData2DParamsV2",
@@ -292,6 +300,7 @@ __all__ = [
     "LoadDataRepeatParam",
     "LocalMemAllocator",
     "LocalTensor",
+    "LocalTensorAuto",
     "MaskMode",
     "MatmulConfigMode",
     "MemDsbT",
@@ -305,6 +314,7 @@ __all__ = [
     "RoundMode",
     "ScheduleType",
     "SelMode",
+    "ShapeInfo",
     "SliceInfo",
     "TBuf",
     "TBufPool",
@@ -321,6 +331,8 @@ __all__ = [
     "add",
     "add_relu",
     "adds",
+    "adv",
+    "array",
     "ascend_is_aic",
     "ascend_is_aiv",
     "axpy",
@@ -362,6 +374,7 @@ __all__ = [
     "get_cmp_mask",
     "get_data_block_size_in_bytes",
     "get_gather_mask_remain_count",
+    "get_shape_size",
     "get_sub_block_idx",
     "get_sub_block_num",
     "get_system_cycle",

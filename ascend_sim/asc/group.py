@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ascend_sim.asc.machine import on_core
+from ascend_sim.asc.machine import EndOfProgram, on_core
 from ascend_sim.isa.instr import Pipe
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ REQUEST = 11  # flag ids of the protocol; programs of their own use the low ids
 DONE = (12, 13)  # one for each vector core
 
 Job = Callable[[], None]
-
-
-class EndOfProgram(BaseException):
-    """Ends a cube program that has become a server."""
 
 
 class Group:
@@ -70,3 +66,6 @@ class Group:
                     jobs[turn]()
                     tb.cross_set(DONE[i], 2, Pipe.FIX)
         self.cube.memory = memory
+
+
+__all__ = ["DONE", "REQUEST", "EndOfProgram", "Group"]

@@ -1,14 +1,15 @@
-"""Launching kernels: traces for the engine, values on byte arrays, and the user's ``kernel[cores, stream](...)``."""
+"""Launches of kernels: traces for the engine, values on byte arrays."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.asc.auto import AutoSync
+from ascend_sim.asc.group import Group
 from ascend_sim.asc.interleave import Baton
 from ascend_sim.asc.machine import Core, current, on_core, run_on
 from ascend_sim.asc.tensor import GlobalAddress
@@ -44,7 +45,8 @@ class Launch:
     dtype, bytes, role). ``args`` says what each argument is to the operator: ("in", i), ("out", i) or
     ("workspace", k). ``kind`` is AICORE (coupled chips), AIC, AIV or MIX (split chips). ``signature(block_idx)`` names
     blocks that issue the same instructions; without it every block is traced. ``cooperative`` runs all blocks together
-    (kernels that use `sync_all`).
+    (kernels that use `sync_all`). ``ratio`` vector cores serve each cube core of a MIX launch (the chip's by default).
+    ``auto_sync`` inserts flags between dependent instructions.
 
     Raises ValueError for inconsistent descriptions.
     """
@@ -53,9 +55,9 @@ class Launch:
         self, kernel: Callable[..., Any], block_dim: int, kind: str, args: Sequence[tuple[str, int]] = (),
         gm: Sequence[Gm] = (), consts: dict[str, Any] | None = None, *, soc: Soc,
         signature: Callable[[int], Hashable] | None = None, name: str | None = None, debug: bool = False,
-        cooperative: bool = False,
+        cooperative: bool = False, ratio: int | None = None, auto_sync: bool = False,
     ) -> None:  # fmt: skip
-        self.kernel: Callable[..., Any] = kernel.function if isinstance(kernel, Kernel) else kernel
+        self.kernel: Callable[..., Any] = getattr(kernel, "function", kernel)  # what jit wraps
         self.name: str = name or str(getattr(self.kernel, "__name__", "kernel"))
         if block_dim < 1:
             raise ValueError(f"launch of {self.name}: block_dim = {block_dim}: must be at least 1")
@@ -73,7 +75,8 @@ class Launch:
         self.gm: tuple[tuple[str, DataType, int, str], ...] = tuple((n, as_dtype(t), int(b), r) for n, t, b, r in gm)
         self.consts = dict(consts or {})
         self.signature = signature
-        self.debug, self.cooperative = debug, cooperative
+        self.debug, self.cooperative, self.auto_sync = debug, cooperative, auto_sync
+        self.ratio = (ratio or vector_ratio(soc)) if kind == "MIX" else 1
 
     def addresses(self) -> list[GlobalAddress]:
         """The kernel's arguments. Inputs may be read up to the end of their last 32-byte block: device memory is
@@ -82,10 +85,32 @@ class Launch:
         return [GlobalAddress(g[1], i, 0, end) for i, (g, end) in enumerate(zip(self.gm, ends, strict=True))]
 
     def _core(self, block: int, kind: str, sub: int, trace: TraceBuilder | None, gm: Sequence[Bytes] | None) -> Core:
-        ratio = vector_ratio(self.soc) if self.kind == "MIX" else 1
-        return Core(
-            self.soc, kind, block, self.block_dim, sub, ratio, trace, gm, [g[0] for g in self.gm], self.debug
+        core = Core(
+            self.soc, kind, block, self.block_dim, sub, self.ratio, trace, gm, [g[0] for g in self.gm], self.debug
         )
+        if self.auto_sync:
+            core.auto = AutoSync(core)
+        return core
+
+    def _cores(
+        self, block: int, trace: Callable[[], TraceBuilder] | None, gm: Sequence[Bytes] | None
+    ) -> list[Core]:
+        """The cores of one block, in the order of its programs."""
+        kinds = _programs(self.kind, self.ratio)
+        cores = [self._core(block, kind, sub, trace() if trace is not None else None, gm) for kind, sub in kinds]
+        if self.kind == "MIX":
+            group = Group(cores[0], cores[1:])
+            for core in cores:
+                core.group = group
+        return cores
+
+    def _run(self, core: Core) -> None:
+        """Run the kernel on a core; structures are handed over by value."""
+        consts = {
+            name: value.create_local() if hasattr(value, "create_local") else value
+            for name, value in self.consts.items()
+        }
+        run_on(core, self.kernel, self.addresses(), consts)
 
     def trace(self) -> KernelTrace:
         """Trace without values; equal blocks share an entry."""
@@ -99,21 +124,15 @@ class Launch:
             signature = self.signature(index) if self.signature is not None else None
             known = by_signature.get(signature) if signature is not None else None
             if known is None:
-                programs: list[Program] = []
-                code: list[Hashable] = []
-                kinds = _programs(self.kind, vector_ratio(self.soc))
-                for kind, sub in kinds:
-                    builder = TraceBuilder()
-                    core = self._core(index, kind, sub, builder, None)
-                    run_on(core, self.kernel, self.addresses(), self.consts)
+                cores = self._cores(index, TraceBuilder, None)
+                for core in cores[1:] + cores[:1]:  # the cube core last: it serves what its vector cores asked for
+                    self._run(core)
                     value_dependent |= core.value_dependent
                     notes.update(dict.fromkeys(core.notes))
-                    program = builder.build()
-                    programs.append(program)
-                    code.append(_code_key(program))
-                known = by_code.setdefault(tuple(code), len(blocks))
+                programs = tuple(core.tb.build() for core in cores if core.tb is not None)
+                known = by_code.setdefault(tuple(_code_key(p) for p in programs), len(blocks))
                 if known == len(blocks):
-                    blocks.append(Block(tuple(programs), tuple(kind for kind, _ in kinds)))
+                    blocks.append(Block(programs, tuple(core.kind for core in cores)))
                 if signature is not None:
                     by_signature[signature] = known
             block_of.append(known)
@@ -147,143 +166,19 @@ class Launch:
                 self._together([block], flat)
         else:
             for block in range(self.block_dim):
-                run_on(self._core(block, self.kind, 0, None, flat), self.kernel, self.addresses(), self.consts)
+                self._run(self._core(block, self.kind, 0, None, flat))
 
     def _together(self, blocks: Sequence[int] | range, gm: Sequence[Bytes]) -> None:
-        layout = _programs(self.kind, vector_ratio(self.soc))
-        cores = [self._core(block, kind, sub, None, gm) for block in blocks for kind, sub in layout]
+        cores = [core for block in blocks for core in self._cores(block, None, gm)]
 
         def program(core: Core) -> Callable[[], None]:
-            return lambda: run_on(core, self.kernel, self.addresses(), self.consts)
+            return lambda: self._run(core)
 
         Baton(cores).run([program(core) for core in cores])
 
 
 def _code_key(program: Program) -> Hashable:
     return (program.op.tobytes(), program.pipe.tobytes(), program.arg.tobytes(), program.works)
-
-
-class Kernel:
-    """A function marked with `jit`. Inside a kernel it is called like a function; from the host it is launched with
-    ``kernel[cores, stream](*arguments)``: NumPy arrays are global memory (changed in place), the rest are constants."""
-
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any] | None = None) -> None:
-        self.function = function
-        self.options = dict(options or {})
-        self.__name__ = function.__name__
-        self.__doc__ = function.__doc__
-        self.__wrapped__ = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
-
-    def __getitem__(self, options: Any) -> Callable[..., None]:
-        cores = options[0] if isinstance(options, tuple) else options
-        return lambda *args, **kwargs: launch_arrays(self, int(cores), args, kwargs)
-
-
-def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Mark a kernel: ``@asc.jit`` or ``@asc.jit(option=...)``. Options of the real compiler are accepted and kept."""
-    if function is None:
-        return lambda f: Kernel(f, options)
-    return Kernel(function, options)
-
-
-def kernel_kind(kernel: Kernel, soc: Soc) -> str:
-    """Kind of a user launch: ``kernel_type`` option when given (aic, aiv, mix), else MIX on split chips."""
-    if not rules_for(soc).split:
-        return "AICORE"
-    asked = str(kernel.options.get("kernel_type", "")).lower()
-    if "mix" in asked:
-        return "MIX"
-    if "aic" in asked or "cube" in asked or kernel.options.get("matmul_cube_only"):
-        return "AIC"
-    if "aiv" in asked or "vec" in asked:
-        return "AIV"
-    return guess_kind(kernel.function)
-
-
-_CUBE_NAMES = frozenset({"mmad", "load_data", "fixpipe", "load_data_with_transpose", "Matmul", "register_matmul"})
-_VECTOR_NAMES = frozenset({
-    "add", "sub", "mul", "div", "adds", "muls", "exp", "ln", "relu", "cast", "duplicate", "reduce_sum", "reduce_max",
-    "leaky_relu", "abs", "select", "compare", "whole_reduce_sum", "sqrt",
-})  # fmt: skip
-
-
-def guess_kind(function: Callable[..., Any]) -> str:
-    """AIC, AIV or MIX by the instructions a kernel and the functions it calls name, as the compiler does."""
-    names: set[str] = set()
-    seen: set[int] = set()
-    todo: list[Any] = [function]
-    while todo:
-        f = todo.pop()
-        f = f.function if isinstance(f, Kernel) else f
-        code = getattr(f, "__code__", None)
-        if code is None or id(code) in seen:
-            continue
-        seen.add(id(code))
-        names.update(code.co_names)
-        scope = getattr(f, "__globals__", {})
-        called = (scope.get(name) for name in code.co_names)
-        todo.extend(c for c in called if isinstance(c, Kernel) or inspect.isfunction(c))
-    cube, vector = bool(names & _CUBE_NAMES), bool(names & _VECTOR_NAMES)
-    if cube and not vector:
-        return "AIC"
-    return "MIX" if cube else "AIV"
-
-
-def user_launch(
-    kernel: Kernel, cores: int, args: Sequence[Any], kwargs: dict[str, Any], soc: Soc
-) -> tuple[Launch, list[Bytes]]:
-    """The `Launch` of ``kernel[cores](*args)`` and the bytes of its arrays."""
-    bound = inspect.signature(kernel.function).bind(*args, **kwargs)
-    bound.apply_defaults()
-    gm: list[Gm] = []
-    buffers: list[Bytes] = []
-    names: list[str] = []
-    consts: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
-        array = as_array(value)
-        if array is None:
-            consts[name] = value
-            continue
-        if not array.flags.c_contiguous:
-            raise ValueError(f"launch of {kernel.__name__}: argument {name!r} must be contiguous")
-        gm.append((name, as_dtype(array.dtype), array.nbytes, "inout"))
-        buffers.append(array.reshape(-1).view(np.uint8))
-        names.append(name)
-    function = kernel.function
-
-    def entry(*addresses: GlobalAddress, **constants: Any) -> Any:
-        return function(**dict(zip(names, addresses, strict=True)), **constants)
-
-    launch = Launch(
-        entry, cores, kernel_kind(kernel, soc), gm=gm, consts=consts, soc=soc, name=kernel.__name__, debug=True,
-        cooperative=True,
-    )  # fmt: skip
-    return launch, buffers
-
-
-def as_array(value: Any) -> NDArray[Any] | None:
-    """The NumPy array behind an argument (NumPy array or CPU torch tensor), or None for scalars and structures."""
-    if isinstance(value, np.ndarray):
-        return value
-    if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "numpy"):
-        if str(value.dtype) == "torch.bfloat16":
-            import ml_dtypes
-            import torch  # type: ignore[import-not-found]
-
-            return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
-        return value.numpy()  # type: ignore[no-any-return]
-    return None
-
-
-def launch_arrays(kernel: Kernel, cores: int, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Run ``kernel[cores, stream](...)`` on arrays with values, on the default chip."""
-    from ascend_sim.soc import load_soc
-
-    launch, buffers = user_launch(kernel, cores, args, kwargs, load_soc(None))
-    launch.execute(buffers)
 
 
 def steady(start: int, stop: int | None = None, step: int = 1, tail: int = 2) -> Iterator[int]:
@@ -299,4 +194,4 @@ def steady(start: int, stop: int | None = None, step: int = 1, tail: int = 2) ->
     return core.tb.steady(indices, tail)
 
 
-__all__ = ["Kernel", "Launch", "jit", "on_core", "steady"]
+__all__ = ["Launch", "on_core", "steady"]

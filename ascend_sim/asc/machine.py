@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -39,9 +39,9 @@ class Core:
 
     __slots__ = (
         "atomic", "auto", "baton", "block_idx", "block_num", "cmp_mask", "cube_worker", "debug", "deq_scale", "flags",
-        "fmatrix", "gm", "gm_names", "group", "hf32", "kind", "mask", "mask_counter", "memory", "notes", "pad_value", "pipe_manager",
-        "quant_word", "remain_count", "repeat_config", "rules", "soc", "sub_block_idx", "sub_block_num",
-        "sys_workspace", "tb", "value_dependent",
+        "fmatrix", "gm", "gm_names", "group", "hf32", "kind", "mask", "mask_counter", "memory", "notes", "pad_value",
+        "pipe_manager", "quant_word", "remain_count", "repeat_config", "rules", "soc", "sub_block_idx",
+        "sub_block_num", "sys_workspace", "tb", "value_dependent",
     )  # fmt: skip
 
     def __init__(
@@ -148,9 +148,13 @@ def on_core(core: Core) -> Iterator[Core]:
         _local.core = before
 
 
+class EndOfProgram(BaseException):
+    """Ends a program early: a cube program that has become a server of its vector cores."""
+
+
 def run_on(core: Core, program: Callable[..., Any], args: Sequence[Any], consts: dict[str, Any]) -> None:
     """Run a kernel function on a core."""
-    with on_core(core):
+    with on_core(core), suppress(EndOfProgram):
         program(*args, **consts)
 
 

@@ -120,8 +120,6 @@ class TPipe:
     def release_event_id(self, id: int, event: HardEvent = E.V_S) -> None:
         self._events.setdefault(event, set()).discard(id)
 
-    def get_base_addr(self, logic_pos: TPosition | None = None) -> int:
-        return 0
 
 
 def get_tpipe_ptr() -> TPipe:

@@ -67,12 +67,12 @@ def looping(function: Callable[..., Any]) -> Callable[..., Any]:
             "_enclosing", ast.arguments([], arguments, None, [], [], None, []), [definition], [], None, None
         )
         if "type_params" in ast.FunctionDef._fields:
-            outer.type_params = []
+            setattr(outer, "type_params", [])  # noqa: B010  (newer than the oldest Python supported)
         tree.body = [ast.fix_missing_locations(ast.copy_location(outer, definition))]
     found = _find(compile(tree, code.co_filename, "exec", dont_inherit=True, flags=_future(code)), function.__name__)
     if found is None:
         return function
-    cells = {name: cell for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)}
+    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     closure = tuple(cells[name] for name in found.co_freevars)
     result = FunctionType(found, function.__globals__, function.__name__, function.__defaults__, closure)
     result.__kwdefaults__ = function.__kwdefaults__

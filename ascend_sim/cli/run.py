@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import runpy
 import sys
@@ -11,6 +12,8 @@ from types import TracebackType
 
 from ascend_sim import soc
 from ascend_sim.cli.errors import CommandError
+
+SHIMS = {"asc": "ascend_sim.asc.shim"}  # name programs import -> module whose install() provides it
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,21 +25,28 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--soc", help="chip name or config path (default: ASCEND_SIM_SOC, else Ascend910B2)")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="write op table, op_summary CSV and timeline here")
     parser.add_argument("--quiet", action="store_true", help="do not print the operator table")
+    parser.add_argument(
+        "--shim", action="append", choices=sorted(SHIMS), default=[], metavar="NAME",
+        help="let `import NAME` find the simulator's own module (asc: the kernel language)",
+    )  # fmt: skip
+    parser.add_argument("-m", dest="module", action="store_true", help="the program is a module, as in `python -m`")
     parser.add_argument("script", type=Path, help="the program")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    if not args.script.is_file():
+    if not args.module and not args.script.is_file():
         raise CommandError(f"script {str(args.script)!r} is not a file")
     if args.soc:
         try:
             os.environ["ASCEND_SIM_SOC"] = soc.load_soc(args.soc).name if not Path(args.soc).is_file() else args.soc
         except soc.SocError as error:
             raise CommandError(str(error)) from error
+    for name in args.shim:
+        importlib.import_module(SHIMS[name]).install()
     if args.profile is None:
-        return run_script(args.script, args.args)
+        return run_script(args.script, args.args, args.module)
     return _run_profiled(args)
 
 
@@ -49,7 +59,7 @@ def _run_profiled(args: argparse.Namespace) -> int:
     observers = system().observers
     observers.add(store)
     try:
-        code = run_script(args.script, args.args)
+        code = run_script(args.script, args.args, args.module)
     finally:
         observers.remove(store)
         summary.write_all(store, system().soc, args.profile)
@@ -59,13 +69,17 @@ def _run_profiled(args: argparse.Namespace) -> int:
     return code
 
 
-def run_script(script: Path, arguments: list[str]) -> int:
-    """Run a script as ``__main__`` with its own argv and its folder first on the path; returns its exit code."""
+def run_script(script: Path, arguments: list[str], module: bool = False) -> int:
+    """Run a script as ``__main__`` with its own argv and its folder first on the path (a module: the current folder);
+    returns its exit code."""
     saved = sys.argv, sys.path[:]
     sys.argv = [str(script), *arguments]
-    sys.path[0:0] = [str(script.resolve().parent)]
+    sys.path[0:0] = [os.getcwd() if module else str(script.resolve().parent)]
     try:
-        runpy.run_path(str(script), run_name="__main__")
+        if module:
+            runpy.run_module(str(script), run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(str(script), run_name="__main__")
     except SystemExit as stop:
         return _exit_code(stop)
     except Exception as error:

@@ -1,0 +1,1 @@
+"""Host configuration of the kernel language: see `ascend_sim.asc.runtime.config`."""
