@@ -25,9 +25,9 @@ _COMPARE = {"lt": CMPMODE.LT, "gt": CMPMODE.GT, "eq": CMPMODE.EQ, "le": CMPMODE.
 
 
 class Reg(NamedTuple):
-    """A virtual register: ``index`` and element type (`BITS` for a comparison result)."""
+    """A virtual register: ``number`` and element type (`BITS` for a comparison result)."""
 
-    index: int
+    number: int
     dtype: str
 
 
@@ -77,23 +77,23 @@ class Builder:
     def input(self, dtype: str, steady: bool = False) -> Reg:
         """A register filled by a load; ``steady`` ones keep their content from tile to tile."""
         reg = self._new(dtype)
-        self._inputs.append(reg.index)
+        self._inputs.append(reg.number)
         if steady:
-            self._steady.add(reg.index)
+            self._steady.add(reg.number)
         return reg
 
     def _emit(self, op: str, dtype: str, *srcs: Reg, scalar: float | tuple[str, int] | None = None, mode: int = 0,
               by: str | None = None) -> Reg:  # fmt: skip
         dst = self._new(dtype)
-        self._steps.append(Step(op, dst.index, tuple(s.index for s in srcs), scalar, mode, by or dtype))
+        self._steps.append(Step(op, dst.number, tuple(s.number for s in srcs), scalar, mode, by or dtype))
         return dst
 
     def build(self, *outputs: Reg) -> Program:
         """Finish. An output that is an input is copied through the vector unit so that it has its own slot."""
         final = []
         for reg in outputs:
-            clash = reg.index in self._inputs or reg.index in final
-            final.append(self.copy(reg).index if clash else reg.index)
+            clash = reg.number in self._inputs or reg.number in final
+            final.append(self.copy(reg).number if clash else reg.number)
         wanted, steps = set(final), []
         for step in reversed(self._steps):  # drop what nobody reads
             if step.dst in wanted:
@@ -154,9 +154,9 @@ class Builder:
             raise NoKernel(f"{op} of {a.dtype} and {b.dtype}")
         if op != "sub" and self.has(f"v{op}s", a.dtype):
             for x, y in ((a, b), (b, a)):
-                if y.index in self._filled and x.index not in self._filled:
-                    return self._emit(op + "s", a.dtype, x, scalar=self._filled[y.index])
-        value = self._filled.get(b.index)
+                if y.number in self._filled and x.number not in self._filled:
+                    return self._emit(op + "s", a.dtype, x, scalar=self._filled[y.number])
+        value = self._filled.get(b.number)
         if op == "sub" and isinstance(value, int | float) and self.has("vadds", a.dtype):
             return self._emit("adds", a.dtype, a, scalar=-value)
         self._need("v" + op, a.dtype)
@@ -188,7 +188,7 @@ class Builder:
         key = (value, dtype)
         if fresh or key not in self._constants:
             reg = self._emit("duplicate", dtype, scalar=value)
-            self._filled[reg.index] = value
+            self._filled[reg.number] = value
             if fresh:
                 return reg
             self._constants[key] = reg
@@ -197,7 +197,7 @@ class Builder:
     def splat(self, argument: int, dtype: str) -> Reg:
         """A tile filled with the value of scalar input ``argument``."""
         reg = self._emit("duplicate", dtype, scalar=("arg", argument))
-        self._filled[reg.index] = ("arg", argument)
+        self._filled[reg.number] = ("arg", argument)
         return reg
 
     def _scalar(self, op: str, x: Reg, value: float | tuple[str, int]) -> Reg:

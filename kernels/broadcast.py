@@ -193,8 +193,8 @@ def broadcast_kernel(*gm: asc.GlobalAddress, plan: BroadcastPlan) -> None:
                 function(*args, **kwargs)
             pipe.store(slot)
             at = (outer * plan.fused.rows + row) * plan.fused.length + column0
-            for k, reg in enumerate(plan.program.outputs):
-                io.store(tensors[inputs + k][at:], regs[reg], n, plan.fused.length)
+            for k, number in enumerate(plan.program.outputs):
+                io.store(tensors[inputs + k][at:], regs[number], n, plan.fused.length)
             pipe.done(slot)
         if renewed:
             asc.set_flag(asc.HardEvent.V_MTE2, STEADY)

@@ -58,7 +58,10 @@ def _whole_blocks(spec: TensorSpec, logical: int, last: bool) -> None:
         raise NoKernel(f"{spec.logical_shape[1]} channels do not fill blocks of {spec.shape[-1]}")
 
 
-def _joins(parts: Sequence[TensorSpec], whole: TensorSpec, axis: int) -> list[tuple[int, tuple[tuple[int, int, int], ...]]]:
+Axes = tuple[tuple[int, int, int], ...]
+
+
+def _joins(parts: Sequence[TensorSpec], whole: TensorSpec, axis: int) -> list[tuple[int, Axes]]:
     """(first element in the whole, axes as (size, stride in the part, stride in the whole)) of every part."""
     outer = strides(whole.shape)
     at, found = 0, []
@@ -145,7 +148,7 @@ def plan_slice(call: OpCall, soc: Soc) -> list[asc.Launch]:
     at, axes = 0, []
     for size, item, a, b in zip(shape, slices, strides(shape), strides(y.shape), strict=True):
         span = range(*item.indices(size))
-        at += (span.start if len(span) else 0) * a
+        at += (span.start if span else 0) * a
         axes.append((len(span), a * span.step, b))
     return [copy_launch([Box(0, 1, at, 0, tuple(axes))], [(("in", 0), x)], [(("out", 0), y)], soc)]
 
@@ -284,7 +287,7 @@ def plan_gather(call: OpCall, soc: Soc) -> list[asc.Launch]:
     given = call.inputs[2] if len(call.inputs) > 2 else None
     axis = const_ints(given, "axis")[0] if given is not None else int(call.attr("axis", 0))
     axis = axis_of(axis, len(x.shape))
-    if int(call.attr("batch_dims", 0)) or call.type == "Gather" and axis:
+    if int(call.attr("batch_dims", 0)) or (call.type == "Gather" and axis):
         raise NoKernel("gather with batch dimensions")
     item = item_bytes(x.dtype)
     words = 2 if item == 8 else 1

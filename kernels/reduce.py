@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ascend_sim import asc
 from ascend_sim.ops.registry import NoKernel, kernel
@@ -182,11 +182,11 @@ def reduce_columns(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Columns
     pipe.drain()
 
 
-def _fold_rows(combine: object, data: asc.LocalTensor, rows: int, width: int) -> None:
+def _fold_rows(combine: Any, data: asc.LocalTensor, rows: int, width: int) -> None:
     """Combine rows into the first by halves."""
     while rows > 1:
         low = ceil_div(rows, 2)
-        combine(data, data, data[low * width :], count=(rows - low) * width)  # type: ignore[operator]
+        combine(data, data, data[low * width :], count=(rows - low) * width)
         rows = low
 
 
@@ -238,7 +238,7 @@ def _rows(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int], what: tuple[str,
         raise NoKernel(f"rows of {length} elements are shorter than a block")
     converted = item_bytes(work) if work != x.dtype else 0
     unit = BLOCK // item
-    kind, cores = vector_cores(soc)
+    cores = vector_cores(soc)[1]
     units, blocks = deal(rows, cores, 1 if rows < cores or padded_dma(soc) else unit)
     room = soc.buffers.ub_bytes - 8 * REPEAT
 
@@ -277,7 +277,7 @@ def _columns(
     item = item_bytes(x.dtype)
     converted = item_bytes(work) if work != x.dtype else 0
     unit = BLOCK // item
-    kind, cores = vector_cores(soc)
+    cores = vector_cores(soc)[1]
     room = soc.buffers.ub_bytes - 8 * BLOCK
     per_row, fixed = 2 * item + converted, 2 * item + item_bytes(work)
     most = room // (min(depth, 64) * per_row + fixed) // unit * unit
@@ -301,15 +301,15 @@ def _columns(
 
 
 def _launch(
-    function: object, x: TensorSpec, y: TensorSpec, plan: object, signature: object, blocks: int, soc: Soc
+    function: Any, x: TensorSpec, y: TensorSpec, plan: Any, signature: Any, blocks: int, soc: Soc
 ) -> asc.Launch:
     return asc.Launch(
-        function,  # type: ignore[arg-type]
+        function,
         block_dim=blocks,
         kind=vector_cores(soc)[0],
         args=(("in", 0), ("out", 0)),
         gm=[("x", x.dtype, x.nbytes, "in"), ("y", y.dtype, y.nbytes, "out")],
         consts={"plan": plan},
         soc=soc,
-        signature=signature,  # type: ignore[arg-type]
+        signature=signature,
     )

@@ -65,7 +65,9 @@ class ResizePlan:
         return min(used), min(max(used) + reach, self.size[0] - 1) + 1
 
 
-def _spread(dst: asc.LocalTensor, src: asc.LocalTensor, rows: int, plan: ResizePlan, column: Sequence[int], blocks: int) -> None:
+def _spread(
+    dst: asc.LocalTensor, src: asc.LocalTensor, rows: int, plan: ResizePlan, column: Sequence[int], blocks: int
+) -> None:
     """Pick columns: src [rows, W] -> dst [rows, Wo] pixels of ``blocks`` blocks."""
     width, out = plan.size[1], plan.out[1]
     item = C0 * blocks if dst.dtype.size == 2 else C0 // 2 * blocks  # elements of a pixel
@@ -177,8 +179,7 @@ def bilinear_kernel(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Resize
             asc.muls(line, wide_in[upper * width * C0 :], 1.0 - weight, count=width * C0)
             asc.muls(scratch, wide_in[lower * width * C0 :], weight, count=width * C0)
             asc.add(line, line, scratch, count=width * C0)
-        bilinear = plan.column
-        _spread(left, blended, rows, plan, bilinear, 2)
+        _spread(left, blended, rows, plan, plan.column, 2)
         _spread(right, blended, rows, plan, following, 2)
         asc.sub(right, right, left, count=rows * wide * C0)
         for i in asc.steady(rows):
@@ -204,7 +205,9 @@ def _axis(size: int, out: int, scale: float, how: values.Mapping) -> tuple[tuple
     return tuple(int(v) for v in base), tuple(float(v) for v in where - base)
 
 
-def resize_launch(x: TensorSpec, y: TensorSpec, scales: tuple[float, float], how: values.Mapping, soc: Soc) -> asc.Launch:
+def resize_launch(
+    x: TensorSpec, y: TensorSpec, scales: tuple[float, float], how: values.Mapping, soc: Soc
+) -> asc.Launch:
     """Launch of a resize of H and W. Raises `NoKernel` outside float16 NC1HWC0 and for rows that do not fit UB."""
     if x.format != "NC1HWC0" or y.format != "NC1HWC0" or x.dtype != "float16" or y.dtype != "float16":
         raise NoKernel(f"resize of {x.dtype} in {x.format}")

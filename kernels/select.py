@@ -26,7 +26,7 @@ _FLOATS = ("float16", "bfloat16", "float32")
 def to_bool(b: Builder, ones: Reg) -> Reg:
     """0.0 / 1.0 to bytes of 0 and 1."""
     byte = b.cast(b.cast(ones, "float16"), "uint8")
-    return Reg(byte.index, "uint8")
+    return Reg(byte.number, "uint8")
 
 
 def _ones(b: Builder, mask: Reg, dtype: str) -> Reg:
@@ -47,7 +47,7 @@ def compared(b: Builder, how: str, x: Reg, y: Reg) -> Reg:
         difference = b.cast(b.sub(x, y), "float32")
         x, y = difference, b.dup(0.0, "float32")
     if b.selects:
-        value = b._filled.get(y.index)
+        value = b._filled.get(y.number)
         other: Reg | float = float(value) if isinstance(value, int | float) else y
         return _ones(b, b.compare(how, x, other), x.dtype)
     if how in ("lt", "ge"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ascend_sim import asc
 from ascend_sim.ops.registry import NoKernel, kernel
@@ -160,7 +160,7 @@ def softmax_columns(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Column
     wide = taken if plan.in_dtype == "float32" else heap.take("float32", plan.depth * pitch)
     power = heap.take("float32", plan.depth * pitch) if plan.log else wide
     result = wide if plan.out_dtype == "float32" else heap.take(plan.out_dtype, plan.depth * pitch)
-    values, ones = heap.take("float32", pitch), heap.take("float32", pitch)
+    values = heap.take("float32", pitch)
     half = heap.take("float16", plan.depth * pitch) if plan.exp_half else None
     first = asc.get_block_idx() * plan.units
     pipe = Pipeline(1)
@@ -198,15 +198,13 @@ def softmax_columns(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Column
         io.store(target[at:], result, plan.depth, plan.inner)
         pipe.done(0)
     pipe.drain()
-    del ones
 
 
-def _over(combine: object, values: asc.LocalTensor, data: asc.LocalTensor, depth: int, width: int) -> None:
-    """values = all rows of ``data`` combined."""
-    operation = asc.max if combine is asc.max else asc.add
+def _over(combine: Any, values: asc.LocalTensor, data: asc.LocalTensor, depth: int, width: int) -> None:
+    """values = all rows of ``data`` combined (asc.max or asc.add)."""
     asc.adds(values, data, 0.0, count=width)
     for r in asc.steady(depth - 1):
-        operation(values, values, data[(r + 1) * width :], count=width)
+        combine(values, values, data[(r + 1) * width :], count=width)
 
 
 @kernel("SoftmaxV2", "Softmax", "LogSoftmaxV2")
@@ -241,7 +239,7 @@ def _rows_launch(x: TensorSpec, y: TensorSpec, rows: int, length: int, log: bool
     room = soc.buffers.ub_bytes - 16 * BLOCK - 16 * (8 + 32 + 2)
     if per_row > room:
         raise NoKernel(f"a row of {length} elements does not fit the unified buffer")
-    kind, cores = vector_cores(soc)
+    cores = vector_cores(soc)[1]
     units, blocks = deal(rows, cores)
     tile = min(room // per_row, units)
     tile = ceil_div(units, ceil_div(units, tile))
@@ -261,7 +259,7 @@ def _columns_launch(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int, int], l
     most = (soc.buffers.ub_bytes - 16 * BLOCK) // per_column // unit * unit
     if most < unit:
         raise NoKernel(f"{depth} rows of a block do not fit the unified buffer")
-    kind, cores = vector_cores(soc)
+    cores = vector_cores(soc)[1]
     pieces = max(ceil_div(inner, most), min(ceil_div(cores, outer), ceil_div(inner, unit)))
     piece = align(ceil_div(inner, pieces), unit)
     piece = min(piece, inner)
@@ -278,15 +276,15 @@ def _columns_launch(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int, int], l
 
 
 def _launch(
-    function: object, x: TensorSpec, y: TensorSpec, plan: object, signature: object, blocks: int, soc: Soc
+    function: Any, x: TensorSpec, y: TensorSpec, plan: Any, signature: Any, blocks: int, soc: Soc
 ) -> asc.Launch:
     return asc.Launch(
-        function,  # type: ignore[arg-type]
+        function,
         block_dim=blocks,
         kind=vector_cores(soc)[0],
         args=(("in", 0), ("out", 0)),
         gm=[("x", x.dtype, x.nbytes, "in"), ("y", y.dtype, y.nbytes, "out")],
         consts={"plan": plan},
         soc=soc,
-        signature=signature,  # type: ignore[arg-type]
+        signature=signature,
     )

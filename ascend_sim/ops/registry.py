@@ -34,7 +34,7 @@ class Launch(Protocol):
         """Run instruction by instruction on the raw storage bytes of each argument (uint8 arrays)."""
 
 
-Plan = Callable[[OpCall, "Soc"], "list[Launch]"]
+Plan = Callable[[OpCall, "Soc"], "Sequence[Launch]"]
 
 
 class NoKernel(Exception):

@@ -20,17 +20,47 @@ sizes = st.one_of(st.integers(1, 40), st.integers(41, 3000), st.sampled_from((16
 relaxed = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 UNARY: list[tuple[str, dict[str, Any]]] = [
-    ("Relu", {}), ("Relu6", {}), ("LeakyRelu", {"negative_slope": 0.1}), ("LeakyRelu", {"negative_slope": -2.0}),
-    ("Elu", {}), ("Selu", {}), ("Sigmoid", {}), ("Swish", {}), ("HardSwish", {}), ("HardSigmoid", {}),
-    ("HardSigmoid", {"alpha": 0.2}), ("Softplus", {}), ("Softsign", {}), ("Mish", {}), ("Gelu", {}), ("GeluV2", {}),
-    ("GeluV2", {"approximate": "tanh"}), ("FastGelu", {}), ("Tanh", {}), ("Erf", {}), ("Square", {}), ("Abs", {}),
-    ("Neg", {}), ("Sign", {}), ("Exp", {}), ("Exp", {"base": 2.0, "scale": 0.5, "shift": 1.0}), ("Muls", {"value": 1.5}),
-    ("Adds", {"value": -0.25}), ("Power", {"power": 2.0, "scale": 0.5, "shift": 1.0}),
-]  # fmt: skip
+    ("Relu", {}),
+    ("Relu6", {}),
+    ("LeakyRelu", {"negative_slope": 0.1}),
+    ("LeakyRelu", {"negative_slope": -2.0}),
+    ("Elu", {}),
+    ("Selu", {}),
+    ("Sigmoid", {}),
+    ("Swish", {}),
+    ("HardSwish", {}),
+    ("HardSigmoid", {}),
+    ("HardSigmoid", {"alpha": 0.2}),
+    ("Softplus", {}),
+    ("Softsign", {}),
+    ("Mish", {}),
+    ("Gelu", {}),
+    ("GeluV2", {}),
+    ("GeluV2", {"approximate": "tanh"}),
+    ("FastGelu", {}),
+    ("Tanh", {}),
+    ("Erf", {}),
+    ("Square", {}),
+    ("Abs", {}),
+    ("Neg", {}),
+    ("Sign", {}),
+    ("Exp", {}),
+    ("Exp", {"base": 2.0, "scale": 0.5, "shift": 1.0}),
+    ("Muls", {"value": 1.5}),
+    ("Adds", {"value": -0.25}),
+    ("Power", {"power": 2.0, "scale": 0.5, "shift": 1.0}),
+]
 POSITIVE: list[tuple[str, dict[str, Any]]] = [
-    ("Sqrt", {}), ("Rsqrt", {}), ("Reciprocal", {}), ("Log", {}), ("Log", {"base": 10.0}), ("Log1p", {}),
-    ("Power", {"power": 0.5}), ("Power", {"power": -1.0}), ("Power", {"power": 1.7}),
-]  # fmt: skip
+    ("Sqrt", {}),
+    ("Rsqrt", {}),
+    ("Reciprocal", {}),
+    ("Log", {}),
+    ("Log", {"base": 10.0}),
+    ("Log1p", {}),
+    ("Power", {"power": 0.5}),
+    ("Power", {"power": -1.0}),
+    ("Power", {"power": 1.7}),
+]
 
 
 def tolerance(dtype: str, chip: str) -> dict[str, float]:
@@ -42,7 +72,9 @@ def tolerance(dtype: str, chip: str) -> dict[str, float]:
 
 @relaxed
 @given(chips, st.sampled_from(UNARY), st.sampled_from(tuple(KINDS)), sizes, seeds)
-def test_unary(run_op: Any, close: Any, chip: str, op: tuple[str, dict[str, Any]], dtype: str, n: int, seed: int) -> None:
+def test_unary(
+    run_op: Any, close: Any, chip: str, op: tuple[str, dict[str, Any]], dtype: str, n: int, seed: int
+) -> None:
     assume(dtype != "bfloat16" or chip == "Ascend910B2")
     x = (np.random.default_rng(seed).standard_normal(n) * 2).astype(KINDS[dtype])
     got, want = run_op(op[0], [x], chip, **op[1])
@@ -60,7 +92,9 @@ def test_unary_of_positive_numbers(
 
 
 @relaxed
-@given(chips, st.sampled_from(("Floor", "Ceil", "Round", "Trunc")), st.sampled_from(("float16", "float32")), sizes, seeds)
+@given(
+    chips, st.sampled_from(("Floor", "Ceil", "Round", "Trunc")), st.sampled_from(("float16", "float32")), sizes, seeds
+)
 def test_rounding_is_exact(run_op: Any, close: Any, chip: str, op: str, dtype: str, n: int, seed: int) -> None:
     x = np.random.default_rng(seed).uniform(-100, 100, n).astype(KINDS[dtype])
     close(*run_op(op, [x], chip))
@@ -83,7 +117,13 @@ def shapes() -> st.SearchStrategy[tuple[tuple[int, ...], tuple[int, ...], tuple[
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
-@given(chips, shapes(), st.sampled_from(("Add", "Sub", "Mul", "Maximum", "Minimum")), st.sampled_from(("float16", "float32", "int32")), seeds)  # fmt: skip
+@given(
+    chips,
+    shapes(),
+    st.sampled_from(("Add", "Sub", "Mul", "Maximum", "Minimum")),
+    st.sampled_from(("float16", "float32", "int32")),
+    seeds,
+)
 def test_broadcast_is_exact(run_op: Any, close: Any, chip: str, case: Any, op: str, dtype: str, seed: int) -> None:
     _, a, b = case
     rng = np.random.default_rng(seed)
@@ -94,9 +134,16 @@ def test_broadcast_is_exact(run_op: Any, close: Any, chip: str, case: Any, op: s
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(
     ("a", "b"),
-    [((64, 1000), (1000,)), ((64, 1000), (64, 1)), ((2, 8, 40, 40), (1, 8, 1, 1)), ((2, 70000), (2, 1)),
-     ((5, 70000), (70000,)), ((300, 16), (16,)), ((40,), (1,))],
-)  # fmt: skip
+    [
+        ((64, 1000), (1000,)),
+        ((64, 1000), (64, 1)),
+        ((2, 8, 40, 40), (1, 8, 1, 1)),
+        ((2, 70000), (2, 1)),
+        ((5, 70000), (70000,)),
+        ((300, 16), (16,)),
+        ((40,), (1,)),
+    ],
+)
 def test_large_broadcast(run_op: Any, close: Any, chip: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)
     x, y = (rng.standard_normal(s).astype(np.float16) for s in (a, b))
@@ -144,7 +191,13 @@ def test_scalar_operands(run_op: Any, close: Any, chip: str) -> None:
 
 
 @relaxed
-@given(chips, st.sampled_from(("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")), st.sampled_from(("float16", "float32", "int32")), sizes, seeds)  # fmt: skip
+@given(
+    chips,
+    st.sampled_from(("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")),
+    st.sampled_from(("float16", "float32", "int32")),
+    sizes,
+    seeds,
+)
 def test_comparison(run_op: Any, close: Any, chip: str, op: str, dtype: str, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     x, y = (np.round(rng.standard_normal(n) * 2).astype(KINDS.get(dtype, np.int32)) for _ in range(2))
@@ -171,10 +224,25 @@ def test_logic(run_op: Any, close: Any, chip: str, n: int) -> None:
 
 
 CASTS = [
-    ("float16", 0), ("float32", 1), ("float16", 3), ("float32", 3), ("int32", 0), ("int32", 1), ("uint8", 1),
-    ("int8", 0), ("float16", 2), ("float32", 4), ("uint8", 3), ("bool", 0), ("bool", 1), ("float32", 12), ("float16", 12),
-    ("int64", 3), ("int32", 9), ("float32", 27),
-]  # fmt: skip
+    ("float16", 0),
+    ("float32", 1),
+    ("float16", 3),
+    ("float32", 3),
+    ("int32", 0),
+    ("int32", 1),
+    ("uint8", 1),
+    ("int8", 0),
+    ("float16", 2),
+    ("float32", 4),
+    ("uint8", 3),
+    ("bool", 0),
+    ("bool", 1),
+    ("float32", 12),
+    ("float16", 12),
+    ("int64", 3),
+    ("int32", 9),
+    ("float32", 27),
+]
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -196,14 +264,37 @@ def test_cast(run_op: Any, close: Any, chip: str, src: str, dst: int) -> None:
 
 
 @relaxed
-@given(chips, st.lists(st.sampled_from((("add",), ("mul",), ("relu",), ("hswish",), ("sigmoid",), ("clip", -1.0, 2.0), ("leaky_relu", 0.2), ("max",), ("swish",), ("muls", 0.5))), min_size=1, max_size=5), st.sampled_from(("float16", "float32")), seeds)  # fmt: skip
+@given(
+    chips,
+    st.lists(
+        st.sampled_from(
+            (
+                ("add",),
+                ("mul",),
+                ("relu",),
+                ("hswish",),
+                ("sigmoid",),
+                ("clip", -1.0, 2.0),
+                ("leaky_relu", 0.2),
+                ("max",),
+                ("swish",),
+                ("muls", 0.5),
+            )
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from(("float16", "float32")),
+    seeds,
+)
 def test_fused_chain(run_op: Any, close: Any, chip: str, steps: list[Any], dtype: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((2, 20, 5, 7)).astype(KINDS[dtype])
     extras = [
         rng.standard_normal((2, 20, 5, 7) if i % 2 else (1, 20, 1, 1)).astype(KINDS[dtype])
-        for i, s in enumerate(steps) if s[0] in ("add", "mul", "max")
-    ]  # fmt: skip
+        for i, s in enumerate(steps)
+        if s[0] in ("add", "mul", "max")
+    ]
     formats = ("NC1HWC0",) * (1 + len(extras)) if dtype == "float16" else ()
     got, want = run_op("FusedElementwise", [x, *extras], chip, formats=formats, steps=tuple(steps))
     close(got, want, ulps=32 if chip == "Ascend310" else 8, absolute=2e-2 if dtype == "float16" else 4e-3)

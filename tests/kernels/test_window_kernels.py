@@ -25,14 +25,33 @@ def window(kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int, .
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    chips, st.integers(1, 2), st.integers(1, 40), st.tuples(st.integers(1, 25), st.integers(1, 25)),
-    st.tuples(st.integers(1, 4), st.integers(1, 4)), st.tuples(st.integers(1, 3), st.integers(1, 3)),
-    st.integers(0, 1), st.booleans(), st.booleans(), st.booleans(), seeds,
-)  # fmt: skip
+    chips,
+    st.integers(1, 2),
+    st.integers(1, 40),
+    st.tuples(st.integers(1, 25), st.integers(1, 25)),
+    st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.integers(0, 1),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    seeds,
+)
 def test_pooling(
-    run_op: Any, close: Any, chip: str, n: int, c: int, size: tuple[int, int], kernel: tuple[int, int],
-    strides: tuple[int, int], pad: int, ceil: bool, average: bool, exclusive: bool, seed: int,
-) -> None:  # fmt: skip
+    run_op: Any,
+    close: Any,
+    chip: str,
+    n: int,
+    c: int,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    pad: int,
+    ceil: bool,
+    average: bool,
+    exclusive: bool,
+    seed: int,
+) -> None:
     pads = (min(pad, kernel[0] - 1),) * 2 + (min(pad, kernel[1] - 1),) * 2
     assume(all(s + 2 * p >= k for s, p, k in zip(size, pads[::2], kernel, strict=True)))
     assume(not (kernel[0] == 1 and strides[0] > 1))
@@ -47,29 +66,53 @@ def test_pooling(
 @pytest.mark.parametrize("chip", CHIPS)
 def test_pooling_of_networks(run_op: Any, close: Any, chip: str) -> None:
     """The poolings of ResNet, SqueezeNet, VGG and DenseNet at 224 x 224, fewer channels."""
-    close(*run_op("MaxPoolV3", [half(0, 1, 16, 112, 112)], chip, formats=BLOCKS, **window((3, 3), (2, 2), (1, 1, 1, 1))))
-    close(*run_op("MaxPoolV3", [half(0, 1, 16, 111, 111)], chip, formats=BLOCKS, **window((3, 3), (2, 2), (0, 0, 0, 0))))
-    close(*run_op("MaxPoolV3", [half(0, 1, 16, 224, 224)], chip, formats=BLOCKS, **window((2, 2), (2, 2), (0, 0, 0, 0))))
+    close(
+        *run_op("MaxPoolV3", [half(0, 1, 16, 112, 112)], chip, formats=BLOCKS, **window((3, 3), (2, 2), (1, 1, 1, 1)))
+    )
+    close(
+        *run_op("MaxPoolV3", [half(0, 1, 16, 111, 111)], chip, formats=BLOCKS, **window((3, 3), (2, 2), (0, 0, 0, 0)))
+    )
+    close(
+        *run_op("MaxPoolV3", [half(0, 1, 16, 224, 224)], chip, formats=BLOCKS, **window((2, 2), (2, 2), (0, 0, 0, 0)))
+    )
     x = half(0, 1, 16, 56, 56)
-    close(*run_op("AvgPoolV2", [x], chip, formats=BLOCKS, **window((2, 2), (2, 2), (0, 0, 0, 0))), ulps=1, absolute=1e-3)
+    close(
+        *run_op("AvgPoolV2", [x], chip, formats=BLOCKS, **window((2, 2), (2, 2), (0, 0, 0, 0))), ulps=1, absolute=1e-3
+    )
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(chips, st.integers(1, 3), st.integers(1, 60), st.integers(1, 30), st.integers(1, 30), st.booleans(), seeds)
-def test_global_pooling(run_op: Any, close: Any, chip: str, n: int, c: int, h: int, w: int, average: bool, seed: int) -> None:
+def test_global_pooling(
+    run_op: Any, close: Any, chip: str, n: int, c: int, h: int, w: int, average: bool, seed: int
+) -> None:
     op = "GlobalAveragePool" if average else "GlobalMaxPool"
-    close(*run_op(op, [half(seed, n, c, h, w)], chip, formats=BLOCKS), ulps=1 if average else 0, absolute=1e-4 * average)
+    close(
+        *run_op(op, [half(seed, n, c, h, w)], chip, formats=BLOCKS), ulps=1 if average else 0, absolute=1e-4 * average
+    )
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    chips, st.integers(1, 40), st.tuples(st.integers(1, 20), st.integers(1, 20)),
-    st.tuples(st.integers(1, 40), st.integers(1, 40)), st.booleans(), st.sampled_from(("", "align_corners", "half_pixel_centers")), seeds,
-)  # fmt: skip
+    chips,
+    st.integers(1, 40),
+    st.tuples(st.integers(1, 20), st.integers(1, 20)),
+    st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    st.booleans(),
+    st.sampled_from(("", "align_corners", "half_pixel_centers")),
+    seeds,
+)
 def test_resize(
-    run_op: Any, close: Any, chip: str, c: int, size: tuple[int, int], out: tuple[int, int], linear: bool, how: str,
+    run_op: Any,
+    close: Any,
+    chip: str,
+    c: int,
+    size: tuple[int, int],
+    out: tuple[int, int],
+    linear: bool,
+    how: str,
     seed: int,
-) -> None:  # fmt: skip
+) -> None:
     attrs: dict[str, Any] = {how: True} if how else {}
     x = half(seed, 2, c, *size)
     if linear:
