@@ -145,6 +145,7 @@ class Memory:
     kind: str = figure("name")  # HBM | DDR
     read_gbps: float = figure("GB/s")  # sustained HBM/DDR, reads (and write-backs mixed with them)
     write_gbps: float = figure("GB/s")  # sustained, write-only streams
+    read_only_factor: float = figure("factor")  # read-only streams run at this times read_gbps
     peak_gbps: float = figure("GB/s")  # HBM/DDR interface, for rooflines and reports
     l2_kind: str = figure("name")  # cache | buffer (310: placed by the compiler)
     l2_bytes: int = figure("B")

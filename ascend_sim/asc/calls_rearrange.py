@@ -65,7 +65,7 @@ def _check_compare(
     repeat: int, params: tuple[int, ...], counter: bool,
 ) -> Checked:  # fmt: skip
     dtype = sources[0].dtype
-    machine = f"{'vcmpv' if op == 'vcmp' else 'vcmpvs'}_{_MODE_NAMES[CMPMODE(mode)]}"
+    machine = f"{'vcmpvs' if op == 'vcmps' else 'vcmpv'}_{_MODE_NAMES[CMPMODE(mode)]}"
     if any(s.dtype is not dtype for s in sources):
         raise InstructionError(call, "data types", ", ".join(str(s.dtype) for s in sources), "must be the same")
     rules.require(call, machine, dtype)
@@ -101,7 +101,7 @@ def compare(*args: Any, **kwargs: Any) -> None:
         dst, a, b = given["dst"], given["src0"], given["src1"]
         p = BinaryRepeatParams(*(given.get("repeat_params") or BINARY))
         checked = _check_compare(
-            core.rules, call, "vcmp", operand("dst", dst, call), (operand("src0", a, call), operand("src1", b, call)),
+            core.rules, call, "vcmpv", operand("dst", dst, call), (operand("src0", a, call), operand("src1", b, call)),
             int(given["cmp_mode"]), mask, repeat, tuple(p), counter,
         )  # fmt: skip
         issue(core, checked, dst, a, b)

@@ -155,10 +155,16 @@ class MemoryPlan:
         """Bytes read that hit."""
         return max(self.read - self.missed, 0)
 
+    @property
+    def pure(self) -> Fraction:
+        """1 when the launch writes nothing, 0 from one byte written per two fetched on (binary operators)."""
+        return max(1 - Fraction(2 * self.write, self.missed), Fraction(0)) if self.missed else Fraction(0)
+
     def shares(self, active_cores: int) -> MemoryShares:
         busier = max(self.read, self.write)
         mix = Fraction(self.read + self.write, busier) if busier else Fraction(1)
-        return MemoryShares(active_cores, self.miss, self.read_back, self.write_back, self.missed == 0, mix)
+        write_only = self.missed == 0
+        return MemoryShares(active_cores, self.miss, self.read_back, self.write_back, write_only, mix, self.pure)
 
 
 def plan_memory(trace: KernelTrace, soc: Soc, l2: L2 | None, addresses: Sequence[int] | None) -> MemoryPlan:
@@ -194,8 +200,8 @@ def plan_memory(trace: KernelTrace, soc: Soc, l2: L2 | None, addresses: Sequence
             back[key] += l2.written_back - before
     for key, nbytes in _missed_again(trace, soc, moved, span).items():
         missed[key] = min(missed[key] + nbytes, moved[key])
-    for key in trace.bypassed & set(order):
-        if not key[1]:  # nothing of it stays for the next time
+    for key in trace.bypassed.intersection(order):
+        if not key[1]:  # every pass over it finds as little of it
             missed[key] = missed[key] * moved[key] // span[key]
     return MemoryPlan(
         read,
@@ -217,11 +223,12 @@ def _missed_again(
     unit = "AIC" if trace.kind == "MIX" else trace.kind
     active = min(trace.block_dim, core_count(soc, unit))
     again, far = trace.reread_bytes(), trace.reread_bytes(soc.memory.l2_bytes // active)
-    return {
-        (arg, False): nbytes
-        for arg, nbytes in far.items()
-        if (arg, False) in span and moved[arg, False] - again[arg] <= SHARED * span[arg, False]
-    }
+    result = {}
+    for arg, nbytes in far.items():
+        key = (arg, False)
+        if key in span and key not in trace.bypassed and moved[key] - again[arg] <= SHARED * span[key]:
+            result[key] = nbytes
+    return result
 
 
 def _cut(base: int, nbytes: int, step: int, steps: int) -> int:

@@ -22,6 +22,7 @@ from ascend_sim.engine.timing import (
     clock_mhz,
     core_count,
     exact,
+    memory_read,
     price,
     round_ps,
     sync_times,
@@ -133,8 +134,9 @@ def head_ps(soc: Soc, kind: str, blocks: int, cold_code: bool = False) -> int:
 
 def _memory_floor(plan: MemoryPlan, soc: Soc) -> int:
     """No kernel moves its memory traffic faster than the memory: matters where AIC and AIV stream together."""
-    rate = soc.memory.read_gbps if plan.missed else max(soc.memory.read_gbps, soc.memory.write_gbps)
-    return round_ps(plan.hbm_bytes * 1000 / exact(rate))
+    if plan.missed:
+        return round_ps(plan.hbm_bytes * memory_read(soc, plan.pure))
+    return round_ps(plan.hbm_bytes * 1000 / exact(max(soc.memory.read_gbps, soc.memory.write_gbps)))
 
 
 def _replay_waves(

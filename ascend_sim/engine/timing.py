@@ -22,9 +22,9 @@ A single core streams at its port's rate, and at the cap of ``memory.core_*_byte
 stream; between the two, time per byte is interpolated linearly in the number of active cores. Reads and writes of a
 launch share the L2: the busier direction moves as if it carried both. The cap falls by ``short_burst_factor`` for
 bursts below ``short_burst_bytes``, and to ``unaligned_bytes_per_cycle`` when the GM pitch or start is not a multiple
-of 32 bytes. GM bursts move whole 32-byte blocks; one that does not start on a 512-byte line moves
-``partial_line_bytes`` more. A transfer of the same addresses as the one before it waits until that one has arrived:
-its latency more, ``miss_replay_cycles`` on top for the part that misses.
+of 32 bytes. GM bursts move whole 32-byte blocks; one of a line (512 bytes) or more that does not start on a line
+moves ``partial_line_bytes`` more. A transfer (not the L0C exit) of the same addresses as the one before it waits until
+that one has arrived: its latency more, ``miss_replay_cycles`` on top for the part that misses.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class MemoryShares:
     ``active_cores`` cores of the kind stream at once. ``miss[arg]`` is the missed fraction of all bytes read of a
     kernel argument, ``read_back[arg]`` and ``write_back[arg]`` the bytes of dirty data evicted per byte read or
     written. ``write_only``: no read misses, so write-backs run at the rate of write-only streams. ``mix`` (1 to
-    2): bytes both ways per byte of the busier direction; L2 carries both.
+    2): bytes both ways per byte of the busier direction; L2 carries both. ``pure`` (0 to 1): how far the launch only
+    reads.
     """
 
     active_cores: int
@@ -76,12 +77,13 @@ class MemoryShares:
     write_back: Mapping[int, Fraction] = field(default_factory=dict)
     write_only: bool = False
     mix: Fraction = Fraction(1)
+    pure: Fraction = Fraction(0)
 
     @property
     def key(self) -> tuple[object, ...]:
         """Hashable identity: equal keys give equal prices."""
         tables = (self.miss, self.read_back, self.write_back)
-        return (self.active_cores, self.write_only, self.mix, *(tuple(sorted(t.items())) for t in tables))
+        return (self.active_cores, self.write_only, self.mix, self.pure, *(tuple(sorted(t.items())) for t in tables))
 
 
 class Prices(NamedTuple):
@@ -120,6 +122,12 @@ def core_count(soc: Soc, kind: str) -> int:
     if kind == "VECTOR_CORE":
         return soc.cores.ai_core_count + soc.cores.vector_core_count
     return soc.cores.ai_core_count
+
+
+def memory_read(soc: Soc, pure: Fraction) -> Fraction:
+    """ps per byte that all cores together take to fetch from memory. Streams that only read spare the bus its turns."""
+    mixed = 1000 / exact(soc.memory.read_gbps)
+    return (1 - pure) * mixed + pure * mixed / exact(soc.memory.read_only_factor)
 
 
 @lru_cache(maxsize=256)
@@ -325,9 +333,11 @@ class _Transfers:
         self.back = self._shared(max(m.write_gbps, m.read_gbps) if memory.write_only else m.read_gbps)
 
     def burst_bytes(self, work: MoveWork) -> int:
-        """Bytes that one burst of a transfer moves: whole blocks, and the rest of a line it cuts."""
+        """Bytes that one burst of a transfer moves: whole blocks, and what a burst of whole lines adds by cutting two.
+
+        Shorter bursts pay by their own rate (``short_burst_factor``), wherever they begin."""
         size = -(-work.burst_bytes // GM_BLOCK_BYTES) * GM_BLOCK_BYTES
-        cut = GM_BLOCK_BYTES <= work.align < LINE_BYTES
+        cut = GM_BLOCK_BYTES <= work.align < LINE_BYTES <= size
         return size + self.pricer.soc.memory.partial_line_bytes if cut else size
 
     def law(self, work: MoveWork) -> _Law:
@@ -369,7 +379,8 @@ class _Transfers:
         if back:
             keys.append("memory.write_gbps" if self.memory.write_only else "memory.read_gbps")
         share = max(1 - back, _NONE) * absorbed + back * max(absorbed if work.bypass else path.byte, self.back)
-        return self._law(path, share, path.latency, path.latency if work.again else _NONE, *keys)
+        wait = path.latency if work.again and not work.path.startswith("L0C") else _NONE
+        return self._law(path, share, path.latency, wait, *keys)
 
     def _read(self, path: _Path, work: MoveWork, short: bool, odd: bool) -> _Law:
         m, ps = self.pricer.soc.memory, self.pricer.ps
@@ -390,7 +401,8 @@ class _Transfers:
             wait += miss * exact(m.miss_replay_cycles) * ps if work.again else _NONE
             keys.extend(("memory.read_gbps", "memory.core_miss_bytes_per_cycle"))
         hit = max(cap, self._shared(m.l2_read_gbps) * self.memory.mix)
-        missed = max(cap, self._shared(m.read_gbps), self._per_byte(m.core_miss_bytes_per_cycle))
+        fetched = self.active * memory_read(self.pricer.soc, self.memory.pure)
+        missed = max(cap, fetched, self._per_byte(m.core_miss_bytes_per_cycle))
         share = (1 - miss) * hit + miss * missed + back * self.back
         return self._law(path, share, latency, wait, *keys)
 

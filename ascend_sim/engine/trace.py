@@ -180,7 +180,7 @@ class TraceBuilder:
         self._moved = 0  # bytes through global memory so far, folded iterations included
         self._touched: dict[tuple[int, int], int] = {}  # (argument, offset) -> bytes moved when last touched
         self._last: dict[int, tuple[int, int, int]] = {}  # pipe -> argument, offset, bytes of its last transfer
-        self._rereads: list[tuple[int, int]] = []
+        self._rereads: list[tuple[int, int, tuple[int, int]]] = []  # position, distance, what
 
     def execute(self, pipe: int, work: Work, place: tuple[str, int] | None = None, offset: int = -1) -> None:
         """Record an instruction. ``offset``: where in its kernel argument a transfer begins, in bytes."""
@@ -197,7 +197,7 @@ class TraceBuilder:
         self._last[pipe] = transfer
         before = self._touched.get(transfer[:2])
         if before is not None:
-            self._rereads.append((len(self.code), self._moved - before))
+            self._rereads.append((len(self.code), self._moved - before, transfer[:2]))
         self._moved += nbytes
         self._touched[transfer[:2]] = self._moved
         return work
@@ -237,8 +237,7 @@ class TraceBuilder:
                 continue
             skip = (n - i - tail) // period
             if skip > 0:
-                self._fold(marks[-1 - period], skip + 1)
-                self._moved += skip * (moved[-1] - moved[-1 - period])
+                self._fold(marks[-1 - period], skip + 1, moved[-1] - moved[-1 - period])
                 i += skip * period
                 marks, moved = [len(self.code)], [self._moved]
 
@@ -250,14 +249,20 @@ class TraceBuilder:
                 return p
         return 0
 
-    def _fold(self, begin: int, times: int) -> None:
+    def _fold(self, begin: int, times: int, moved: int) -> None:
+        """Make the code from ``begin`` on, which moves ``moved`` bytes, a loop of ``times`` iterations."""
         self.code.insert(begin, (Op.LOOP, 0, times, -1))
         self.code.append((Op.END, 0, times, -1))
+        skipped = (times - 1) * moved
+        self._moved += skipped
         rereads = self._rereads
         at = len(rereads)
         while at and rereads[at - 1][0] >= begin:
             at -= 1
-            rereads[at] = (rereads[at][0] + 1, rereads[at][1])
+            position, distance, place = rereads[at]
+            rereads[at] = (position + 1, distance, place)
+            if distance < moved:  # the same place in every iteration
+                self._touched[place] += skipped
 
     def _place(self, place: tuple[str, int] | None) -> int:
         return -1 if place is None else self._places.setdefault(place, len(self._places))
@@ -271,7 +276,7 @@ class TraceBuilder:
             works=tuple(self._works),
             line=np.ascontiguousarray(columns[:, 3]) if self._places else None,
             places=tuple(self._places),
-            rereads=tuple(self._rereads),
+            rereads=tuple((position, distance) for position, distance, _ in self._rereads),
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -107,10 +107,17 @@ def _make_plan(call: OpCall, soc: Soc) -> _Planned:
     if plan is None:
         return _Planned((), f"{call.type} has no kernel")
     try:
-        launches: list[Launch] = plan(call, soc)
-        return _Planned(tuple((tuple(launch.args), launch.trace()) for launch in launches))
+        launches: Sequence[Launch] = plan(call, soc)
+        return _Planned(tuple((tuple(launch.args), _named(launch.trace(), call)) for launch in launches))
     except NoKernel as error:
         return _Planned((), str(error) or f"no kernel of {call.type} takes this call")
+
+
+def _named(trace: KernelTrace, call: OpCall) -> KernelTrace:
+    """The trace under the name of its binary: kernels that share a program are compiled once per operator and input
+    types, and the instruction cache (`L2.first_run`) knows them by that."""
+    types = "_".join(spec.dtype for spec in call.inputs if spec is not None)
+    return replace(trace, name=f"{call.type}_{trace.name}_{types}")
 
 
 def traces(call: OpCall, soc: Soc) -> tuple[KernelTrace, ...]:

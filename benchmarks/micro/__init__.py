@@ -1,0 +1,1 @@
+"""Micro-kernels: single instructions and data paths of one core, as the public on-board tables measured them."""
