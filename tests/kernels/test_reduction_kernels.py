@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.ops.registry import NoKernel
@@ -131,3 +131,26 @@ def test_batch_normalisation(run_op: Any, close: Any, chip: str) -> None:
         parts = [rng.standard_normal(c).astype(np.float32) for _ in range(3)]
         variance = rng.uniform(0.5, 2, c).astype(np.float32)
         close(*run_op("BNInfer", [x, *parts, variance], chip, formats=formats), ulps=2, absolute=2e-3)
+
+
+@relaxed
+@given(
+    chips,
+    st.booleans(),
+    st.sampled_from((np.float16, np.float32)),
+    st.lists(st.sampled_from((1, 2, 5, 16, 33, 64, 67, 300)), min_size=1, max_size=3),
+    st.integers(0, 2),
+    seeds,
+)
+def test_index_of_extreme(
+    run_op: Any, close: Any, chip: str, largest: bool, kind: Any, shape: list[int], axis: int, seed: int
+) -> None:
+    """Few distinct values, so that ties decide: the lowest index wins."""
+    assume(np.prod(shape) < 40000)
+    x = np.random.default_rng(seed).integers(-3, 4, shape).astype(kind)
+    try:
+        got, want = run_op("ArgMaxD" if largest else "ArgMinD", [x], chip, dimension=axis % len(shape))
+    except NoKernel as error:
+        assert any(w in str(error) for w in ("whole-repeat", "shorter than a block"))
+        return
+    close(got, want)
