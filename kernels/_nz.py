@@ -45,6 +45,7 @@ class NzPlan:
     units: int
     buffers: int
     dtype: str
+    row_unit: int = 16  # rows are filled up to a multiple of this: 16 in FRACTAL_NZ, 1 in NC1HWC0
 
     @property
     def k1(self) -> int:
@@ -52,7 +53,7 @@ class NzPlan:
 
     @property
     def padded_m(self) -> int:
-        return align(self.m, 16)
+        return align(self.m, self.row_unit)
 
     @property
     def tiles(self) -> int:
@@ -209,8 +210,16 @@ def nz_launch(x: TensorSpec, y: TensorSpec, soc: Soc) -> asc.Launch:
     if len(plain.shape) < 2 or x.size == 0:
         raise NoKernel("FRACTAL_NZ of a vector")
     *lead, m, k = plain.shape
+    return panels_launch(x, y, (prod(lead), m, k), to_nz, 16, soc)
+
+
+def panels_launch(
+    x: TensorSpec, y: TensorSpec, sizes: tuple[int, int, int], to_panels: bool, row_unit: int, soc: Soc
+) -> asc.Launch:
+    """Launch between ``batch`` row-major matrices (m, k) and panels (k1, m filled up to ``row_unit``, 16)."""
+    batch, m, k = sizes
     kind, cores = vector_cores(soc)
-    k1, batch, padded = ceil_div(k, C0), prod(lead), align(m, 16)
+    k1, padded = ceil_div(k, C0), align(m, row_unit)
     if padded > _MOST_GAP:
         raise NoKernel(f"{m} rows exceed the gap of a strided move")
     room = soc.buffers.ub_bytes // (4 * BLOCK)  # blocks of one side of one set
@@ -221,15 +230,16 @@ def nz_launch(x: TensorSpec, y: TensorSpec, soc: Soc) -> asc.Launch:
         pieces = min(wanted, k1 // 32)
     panels = ceil_div(k1, pieces)
     most = min(room // panels // 16 * 16, 4080)
-    tiles = max(ceil_div(padded, most), min(ceil_div(cores, batch * ceil_div(k1, panels)), padded // 16))
+    tiles = max(ceil_div(padded, most), min(ceil_div(cores, batch * ceil_div(k1, panels)), max(padded // 16, 1)))
     rows = align(ceil_div(padded, tiles), 16)
     length = min(panels * C0, k)
     last = k - (ceil_div(k1, panels) - 1) * panels * C0
-    plan = NzPlan(batch, m, k, rows, panels, rows_of(soc, length, [2]), rows_of(soc, last, [2]), 1, 1, x.dtype)
+    ios = rows_of(soc, length, [2]), rows_of(soc, last, [2])
+    plan = NzPlan(batch, m, k, rows, panels, *ios, 1, 1, x.dtype, row_unit)
     units, blocks = deal(plan.total, cores)
     plan = replace(plan, units=units, buffers=2 if units > 1 else 1)
     return asc.Launch(
-        nd_to_nz if to_nz else nz_to_nd,
+        nd_to_nz if to_panels else nz_to_nd,
         block_dim=blocks,
         kind=kind,
         args=(("in", 0), ("out", 0)),

@@ -9,7 +9,10 @@ from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.schema import OpCall
 
 from ._five_hd import five_hd_launch
-from ._nz import nz_launch
+from ._layouts import rewire
+from ._nz import C0, nz_launch, panels_launch
+from ._vector import item_bytes
+from ._weights import as_image, weight_launch
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -19,13 +22,25 @@ _PLAIN = ("NCHW", "ND")
 
 @kernel("TransData")
 def plan_transdata(call: OpCall, soc: Soc) -> list[asc.Launch]:
-    """NCHW <-> NC1HWC0 and ND <-> FRACTAL_NZ of 16-bit types. Raises `NoKernel` for other pairs."""
+    """NCHW or NHWC <-> NC1HWC0, ND <-> FRACTAL_NZ and NCHW -> FRACTAL_Z of 16-bit types. Raises `NoKernel` for
+    other pairs."""
     x, y = call.inputs[0], call.outputs[0]
     if x is None:
         raise NoKernel("no input")
     pair = {x.format, y.format}
     if "NC1HWC0" in pair and pair & set(_PLAIN) and len((x if x.format in _PLAIN else y).shape) == 4:
         return [five_hd_launch(x, y, soc)]
+    if pair == {"NHWC", "NC1HWC0"}:
+        blocked, plain = (y, x) if y.format == "NC1HWC0" else (x, y)
+        if item_bytes(x.dtype) != 2 or blocked.shape[-1] != C0:
+            raise NoKernel(f"NC1HWC0 of {x.dtype}")
+        n, h, w, c = plain.shape
+        return [panels_launch(x, y, (n, h * w, c), blocked is y, 1, soc)]
+    if y.format == "FRACTAL_Z" and x.format in _PLAIN and int(call.attr("groups", 1)) == 1:
+        plain, image = as_image(x, False)
+        middle = {("out", 0): ("workspace", 0)}
+        last = {("in", 0): ("workspace", 0)}
+        return [rewire(five_hd_launch(plain, image, soc), middle), rewire(weight_launch(image, y, False, soc), last)]
     if "FRACTAL_NZ" in pair and pair & set(_PLAIN):
         return [nz_launch(x, y, soc)]
     raise NoKernel(f"TransData {x.format} -> {y.format}")

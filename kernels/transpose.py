@@ -1,4 +1,5 @@
-"""Transpose: DMA alone when the last axis stays, else 16 x 16 tiles through vnchwconv (16-bit types).
+"""Transpose: DMA alone when the last axis stays, else 16 x 16 tiles through vnchwconv (16-bit types, and 32-bit ones
+where the instruction takes them).
 
 With the last axis moved, a tile is ``m`` rows along the input axis that becomes last and ``n`` columns along the
 input's last axis; all other axes are loops. Tile sides that do not fill blocks use the row methods of `_rows` on
@@ -20,7 +21,7 @@ from ._copy import Box, copy_launch
 from ._flat import global_tensor
 from ._rows import Rows, rows_of
 from ._sync import Pipeline
-from ._vector import MAX_REPEATS, align, ceil_div, deal, item_bytes, padded_dma, vector_cores
+from ._vector import BLOCK, MAX_REPEATS, align, ceil_div, deal, item_bytes, legal, padded_dma, vector_cores
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -93,9 +94,9 @@ def transpose_kernel(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Trans
     """Turn this core's tiles."""
     source, target = global_tensor(src), global_tensor(dst)
     high, wide = plan.m.io.pitch, plan.n.io.pitch
-    size = high * wide
+    size, item = high * wide, item_bytes(plan.dtype)
     sets = [
-        [asc.LocalTensor(plan.dtype, asc.TPosition.VECCALC, (2 * s + side) * size * 2, size) for side in range(2)]
+        [asc.LocalTensor(plan.dtype, asc.TPosition.VECCALC, (2 * s + side) * size * item, size) for side in range(2)]
         for s in range(plan.buffers)
     ]
     pipe = Pipeline(plan.buffers)
@@ -123,23 +124,23 @@ def transpose_kernel(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Trans
 
 
 def _turn(a: asc.LocalTensor, b: asc.LocalTensor, high: int, wide: int) -> None:
-    """a [high, wide] -> b [wide, high], both multiples of 16, by the longer side per instruction."""
-    if wide >= high:
-        for i in asc.steady(high // 16):
-            for first in range(0, wide // 16, MAX_REPEATS):
-                n = min(MAX_REPEATS, wide // 16 - first)
-                rows = [a[(i * 16 + j) * wide + first * 16 :] for j in range(16)]
-                columns = [b[(first * 16 + j) * high + i * 16 :] for j in range(16)]
-                steps = (high, 1) if n > 1 else (0, 0)
-                asc.trans_data_to_5hd(columns, rows, asc.TransDataTo5HDParams(False, False, n, *steps))
-        return
-    for i in asc.steady(wide // 16):
-        for first in range(0, high // 16, MAX_REPEATS):
-            n = min(MAX_REPEATS, high // 16 - first)
-            rows = [a[(first * 16 + j) * wide + i * 16 :] for j in range(16)]
-            columns = [b[(i * 16 + j) * high + first * 16 :] for j in range(16)]
-            steps = (1, wide) if n > 1 else (0, 0)
-            asc.trans_data_to_5hd(columns, rows, asc.TransDataTo5HDParams(False, False, n, *steps))
+    """a [high, wide] -> b [wide, high], both multiples of 16, by the longer side per instruction.
+
+    One repeat turns 16 rows of a 32-byte block: 16 columns of 16-bit elements, or 8 of 32-bit ones, whose 16 results
+    then take two blocks."""
+    per = BLOCK // a.dtype.size
+    halves = range(0, 16, per)
+    along = wide >= high
+    outer, inner = (high // 16, wide // per) if along else (wide // per, high // 16)
+    for i in asc.steady(outer):
+        for first in range(0, inner, MAX_REPEATS):
+            n = min(MAX_REPEATS, inner - first)
+            row, column = (i * 16, first * per) if along else (first * 16, i * per)
+            rows = [a[(row + k) * wide + column :] for k in range(16)]
+            columns = [b[(column + k) * high + row + h :] for k in range(per) for h in halves]
+            steps = (high, 1) if along else (16 // per, 16 * wide // per)
+            params = asc.TransDataTo5HDParams(False, False, n, *(steps if n > 1 else (0, 0)))
+            asc.trans_data_to_5hd(columns, rows, params)
 
 
 def fuse_permutation(shape: tuple[int, ...], perm: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -179,30 +180,32 @@ def plan_transpose(call: OpCall, soc: Soc) -> list[asc.Launch]:
     if not shape or order[-1] == len(shape) - 1:
         axes = tuple((shape[p], strides_in[p], strides_out[p]) for p in order) or ((1, 1, 1),)
         return [copy_launch([Box(0, 1, 0, 0, axes)], [(("in", 0), x)], [(("out", 0), y)], soc)]
-    if item_bytes(x.dtype) != 2:
+    item = item_bytes(x.dtype)
+    dtype = {2: "uint16", 4: "uint32"}.get(item, "uint8")
+    if item not in (2, 4) or not legal(soc, "vnchwconv", dtype):
         raise NoKernel(f"Transpose of {x.dtype} with the last axis moved")
     last, moved = len(shape) - 1, order[-1]
     n, m = shape[last], shape[moved]
     if min(n, m) < 16 and not padded_dma(soc) and prod(shape) > _SCALAR_LIMIT:
         raise NoKernel(f"sides of {m} x {n} are shorter than a block")
     kind, cores = vector_cores(soc)
-    area = soc.buffers.ub_bytes // 8
+    area = soc.buffers.ub_bytes // (4 * item)
     wide = min(align(n, 16), 256)
     high = max(min(align(m, 16), area // wide // 16 * 16, max(128, area // wide // 16 * 16 if n <= 64 else 128)), 16)
     wide = max(min(align(n, 16), area // high // 16 * 16, 4080), 16) if m <= 64 else wide
     loops = tuple((shape[p], strides_in[p], strides_out[p]) for p in order if p not in (last, moved))
     plan = TransposePlan(
-        _side(m, high, strides_in[moved], soc), _side(n, wide, strides_out[last], soc), loops, 1, 1, x.dtype
+        _side(m, high, strides_in[moved], soc), _side(n, wide, strides_out[last], soc), loops, 1, 1, dtype
     )
     units, blocks = deal(plan.total, cores)
-    plan = TransposePlan(plan.m, plan.n, loops, units, 2 if units > 1 else 1, x.dtype)
+    plan = TransposePlan(plan.m, plan.n, loops, units, 2 if units > 1 else 1, dtype)
     return [
         asc.Launch(
             transpose_kernel,
             block_dim=blocks,
             kind=kind,
             args=(("in", 0), ("out", 0)),
-            gm=[("x", x.dtype, x.nbytes, "in"), ("y", y.dtype, y.nbytes, "out")],
+            gm=[("x", dtype, x.nbytes, "in"), ("y", dtype, y.nbytes, "out")],
             consts={"plan": plan},
             soc=soc,
             signature=plan.signature,

@@ -119,10 +119,11 @@ def test_transpose(run_op: Any, close: Any, chip: str, shape: list[int], order: 
     perm = list(range(len(shape)))
     order.shuffle(perm)
     x = half(np.random.default_rng(seed), *shape)
-    try:
-        close(*run_op("TransposeD", [x], chip, perm=tuple(perm)))
-    except NoKernel:
-        assert chip != PADDED
+    for array in (x, x.astype(np.float32)):
+        try:
+            close(*run_op("TransposeD", [array], chip, perm=tuple(perm)))
+        except NoKernel:
+            assert chip != PADDED
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -215,3 +216,34 @@ def test_gather(run_op: Any, close: Any, chip: str, kind: Any) -> None:
     close(*run_op("GatherV2", [rng.standard_normal((50, 70)).astype(np.float32), index], chip, axis=0))
     close(*run_op("GatherV2", [half(rng, 3, 50, 64), index.reshape(37, 1)], chip, axis=1))
     close(*run_op("GatherV2", [rng.integers(0, 9, (50, 6)), index], chip, axis=0))
+
+
+@relaxed
+@given(chips, st.integers(1, 40), st.integers(1, 40), st.sampled_from(((1, 1), (3, 3), (7, 7), (1, 5))), seeds)
+def test_filters(run_op: Any, close: Any, chip: str, n: int, c: int, window: tuple[int, int], seed: int) -> None:
+    x = half(np.random.default_rng(seed), n, c, *window)
+    close(*run_op("TransData", [x], chip, out_format="FRACTAL_Z", src_format="NCHW", dst_format="FRACTAL_Z"))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("shape", [(1, 7, 7, 16), (2, 9, 5, 20), (1, 50, 50, 3), (2, 1, 1, 33), (1, 40, 30, 256)])
+def test_channels_last(chip: str, shape: tuple[int, ...]) -> None:
+    from ascend_sim import ops
+    from ascend_sim.isa import layout
+    from ascend_sim.ops import registry
+    from ascend_sim.ops.schema import OpCall, TensorSpec
+    from ascend_sim.soc import load_soc
+
+    ops.load()
+    plan = registry.find_kernel("TransData")
+    assert plan is not None
+    a = half(np.random.default_rng(0), *shape)
+    want = layout.nchw_to_nc1hwc0(a.transpose(0, 3, 1, 2))
+    x, y = TensorSpec(shape, "float16", "NHWC"), TensorSpec(want.shape, "float16", "NC1HWC0", shape, "NHWC")
+    there, back = np.full(y.nbytes, 0xA5, np.uint8), np.full(x.nbytes, 0xA5, np.uint8)
+    (launch,) = plan(OpCall("TransData", (x,), (y,)), load_soc(chip))
+    launch.execute([a.reshape(-1).view(np.uint8).copy(), there])
+    np.testing.assert_array_equal(there.view(np.float16).reshape(want.shape), want)
+    (launch,) = plan(OpCall("TransData", (y,), (x,)), load_soc(chip))
+    launch.execute([there, back])
+    np.testing.assert_array_equal(back.view(np.float16).reshape(shape), a)
