@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from ascend_sim.engine.timing import MemoryShares, core_count
-from ascend_sim.engine.trace import KernelTrace, Program
-from ascend_sim.isa.instr import MoveWork, Op
+from ascend_sim.engine.trace import KernelTrace
 from ascend_sim.soc import Soc
 
 CHUNK_BYTES = 64 * 1024
@@ -133,18 +133,48 @@ class L2:
         return sum(self._dirty.values()) * CHUNK_BYTES
 
 
+class Part(NamedTuple):
+    """Traffic of one kernel argument in one direction: bytes ``moved`` by the cores, ``missed`` in L2 (reads), dirty
+    bytes ``evicted`` by it."""
+
+    arg: int
+    is_write: bool
+    moved: int
+    missed: int
+    evicted: int
+
+
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Traffic of one launch. ``missed`` bytes fetched from memory, ``written_back`` bytes written to it; the
-    fractions are those of `MemoryShares`, by kernel argument."""
+    """Traffic of one launch: bytes read and written by the cores, and what the L2 made of each argument's part of it
+    (none when everything hits)."""
 
     read: int
     write: int
-    missed: int
-    written_back: int
-    miss: dict[int, Fraction]
-    read_back: dict[int, Fraction]
-    write_back: dict[int, Fraction]
+    parts: tuple[Part, ...] = ()
+
+    @cached_property
+    def missed(self) -> int:
+        """Bytes fetched from memory."""
+        return sum(p.missed for p in self.parts)
+
+    @cached_property
+    def written_back(self) -> int:
+        """Bytes written to memory: dirty data evicted, and writes that bypass the L2."""
+        return sum(p.evicted for p in self.parts)
+
+    @cached_property
+    def miss(self) -> dict[int, Fraction]:
+        """Missed share of the bytes read, by kernel argument; as in `MemoryShares`."""
+        return {p.arg: Fraction(p.missed, p.moved) for p in self.parts if not p.is_write and p.missed}
+
+    @cached_property
+    def read_back(self) -> dict[int, Fraction]:
+        return {p.arg: Fraction(p.evicted, p.moved) for p in self.parts if not p.is_write and p.evicted}
+
+    @cached_property
+    def write_back(self) -> dict[int, Fraction]:
+        return {p.arg: Fraction(p.evicted, p.moved) for p in self.parts if p.is_write and p.evicted}
 
     @property
     def hbm_bytes(self) -> int:
@@ -155,7 +185,7 @@ class MemoryPlan:
         """Bytes read that hit."""
         return max(self.read - self.missed, 0)
 
-    @property
+    @cached_property
     def pure(self) -> Fraction:
         """1 when the launch writes nothing, 0 from one byte written per two fetched on (binary operators)."""
         return max(1 - Fraction(2 * self.write, self.missed), Fraction(0)) if self.missed else Fraction(0)
@@ -179,81 +209,72 @@ def plan_memory(trace: KernelTrace, soc: Soc, l2: L2 | None, addresses: Sequence
     read = sum(n for (_, write), n in moved.items() if not write)
     write = sum(n for (_, is_write), n in moved.items() if is_write)
     if l2 is None:
-        return MemoryPlan(read, write, 0, 0, {}, {}, {})
+        return MemoryPlan(read, write)
     if addresses is None:
         addresses, top = [], 0
         for arg in trace.args:
             addresses.append(top)
             top += -(-arg.nbytes // CHUNK_BYTES) * CHUNK_BYTES
-    order = [key for key in _first_touches(trace) if moved.get(key)]
-    span = {key: min(trace.args[key[0]].nbytes, moved[key]) for key in order}
-    missed = dict.fromkeys(order, 0)
-    back = dict.fromkeys(order, 0)
-    steps = 1 if max(span.values(), default=0) <= CHUNK_BYTES else PACE_STEPS
-    for step in range(steps):
-        for key in order:
-            base, n = addresses[key[0]], span[key]
-            begin, end = _cut(base, n, step, steps), _cut(base, n, step + 1, steps)
-            before = l2.written_back
-            touch = l2.bypass if key in trace.bypassed else l2.access
-            missed[key] += touch(begin, end - begin, key[1])
-            back[key] += l2.written_back - before
-    for key, nbytes in _missed_again(trace, soc, moved, span).items():
-        missed[key] = min(missed[key] + nbytes, moved[key])
-    for key in trace.bypassed.intersection(order):
-        if not key[1]:  # every pass over it finds as little of it
-            missed[key] = missed[key] * moved[key] // span[key]
-    return MemoryPlan(
-        read,
-        write,
-        sum(missed.values()),
-        sum(back.values()),
-        {arg: Fraction(missed[arg, w], moved[arg, w]) for arg, w in order if not w and missed[arg, w]},
-        {arg: Fraction(back[arg, w], moved[arg, w]) for arg, w in order if not w and back[arg, w]},
-        {arg: Fraction(back[arg, w], moved[arg, w]) for arg, w in order if w and back[arg, w]},
-    )
+    streams = [
+        _Stream(key, addresses[key[0]], min(trace.args[key[0]].nbytes, moved[key]), key in trace.bypassed)
+        for key in trace.touches
+        if moved.get(key)
+    ]
+    _advance_together(streams, l2)
+    again = _missed_again(trace, soc, streams)
+    parts = []
+    for s in streams:
+        total, missed = moved[s.key], s.missed
+        if s.bypass and not s.key[1]:
+            missed = missed * total // s.size  # every pass over it finds as little of it
+        parts.append(Part(*s.key, total, min(missed + again.get(s.key, 0), total), s.evicted))
+    return MemoryPlan(read, write, tuple(parts))
 
 
-def _missed_again(
-    trace: KernelTrace, soc: Soc, moved: Mapping[tuple[int, bool], int], span: Mapping[tuple[int, bool], int]
-) -> dict[tuple[int, bool], int]:
+class _Stream:
+    """An argument on its way through the L2 in one direction."""
+
+    __slots__ = ("at", "base", "bypass", "evicted", "key", "missed", "size")
+
+    def __init__(self, key: tuple[int, bool], base: int, size: int, bypass: bool) -> None:
+        self.key, self.base, self.size, self.bypass = key, base, size, bypass
+        self.at = base
+        self.missed = self.evicted = 0
+
+    def advance(self, l2: L2, end: int) -> None:
+        before = l2.written_back
+        touch = l2.bypass if self.bypass else l2.access
+        self.missed += touch(self.at, end - self.at, self.key[1])
+        self.evicted += l2.written_back - before
+        self.at = end
+
+
+def _advance_together(streams: Sequence[_Stream], l2: L2) -> None:
+    """All streams at the same relative pace, in up to `PACE_STEPS` pieces that end on chunk borders, so that no chunk
+    is touched in two steps."""
+    largest = max((s.size for s in streams), default=0)
+    steps = max(min(-(-largest // CHUNK_BYTES), PACE_STEPS), 1)
+    for step in range(1, steps):
+        for s in streams:
+            end = (s.base + s.size * step // steps) // CHUNK_BYTES * CHUNK_BYTES
+            if end > s.at:
+                s.advance(l2, end)
+    for s in streams:
+        s.advance(l2, s.base + s.size)
+
+
+def _missed_again(trace: KernelTrace, soc: Soc, streams: Sequence[_Stream]) -> dict[tuple[int, bool], int]:
     """Bytes of repeated reads that find their data evicted."""
-    if all(moved[key] <= span[key] for key in span):
+    moved = trace.gm_bytes
+    repeated = [s for s in streams if not s.key[1] and not s.bypass and moved[s.key] > s.size]
+    if not repeated:
         return {}
     unit = "AIC" if trace.kind == "MIX" else trace.kind
     active = min(trace.block_dim, core_count(soc, unit))
-    again, far = trace.reread_bytes(), trace.reread_bytes(soc.memory.l2_bytes // active)
-    result = {}
-    for arg, nbytes in far.items():
-        key = (arg, False)
-        if key in span and key not in trace.bypassed and moved[key] - again[arg] <= SHARED * span[key]:
-            result[key] = nbytes
-    return result
-
-
-def _cut(base: int, nbytes: int, step: int, steps: int) -> int:
-    """End of piece ``step`` of a range: on chunk borders, so that no chunk is touched in two steps."""
-    if step in (0, steps):
-        return base + (nbytes if step else 0)
-    at = base + nbytes * step // steps
-    return min(max(at // CHUNK_BYTES * CHUNK_BYTES, base), base + nbytes)
-
-
-def _first_touches(trace: KernelTrace) -> list[tuple[int, bool]]:
-    """(argument, is_write) in the order block 0, then the others, first touch them."""
-    order: dict[tuple[int, bool], None] = {}
-    for block in trace.blocks:
-        for program in block.programs:
-            for key in _program_touches(program):
-                order.setdefault(key)
-    return list(order)
-
-
-def _program_touches(program: Program) -> list[tuple[int, bool]]:
-    first = program.arg[program.op == Op.EXEC]
-    touched: dict[tuple[int, bool], None] = {}
-    for index in dict.fromkeys(first.tolist()):
-        work = program.works[index]
-        if isinstance(work, MoveWork) and work.gm >= 0:
-            touched.setdefault((work.gm, work.path.endswith("_GM")))
-    return list(touched)
+    far = trace.reread_bytes(soc.memory.l2_bytes // active)
+    if not far:
+        return {}
+    again = trace.reread_bytes()
+    return {
+        s.key: far[s.key[0]] for s in repeated if s.key[0] in far and moved[s.key] - again[s.key[0]] <= SHARED * s.size
+    }

@@ -91,7 +91,7 @@ def simulate_kernel(
     cold_code = l2 is not None and l2.first_run(trace.name)
     cores = core_count(soc, unit)
     used = min(trace.block_dim, cores)
-    key = (soc.digest, kind, plan.shares(1).key, timeline)
+    key = (soc.digest, kind, plan.parts, timeline)
     memo = _memo.setdefault(trace, {})
     found = memo.get(key)
     if found is None:
@@ -120,6 +120,7 @@ def simulate_kernel(
     )
 
 
+@lru_cache(maxsize=1024)
 def head_ps(soc: Soc, kind: str, blocks: int, cold_code: bool = False) -> int:
     """Launch cost outside the cores: head + blocks x per block, more for MIX kernels and for code not yet cached."""
     launch = soc.launch
@@ -134,6 +135,8 @@ def head_ps(soc: Soc, kind: str, blocks: int, cold_code: bool = False) -> int:
 
 def _memory_floor(plan: MemoryPlan, soc: Soc) -> int:
     """No kernel moves its memory traffic faster than the memory: matters where AIC and AIV stream together."""
+    if not plan.hbm_bytes:
+        return 0
     if plan.missed:
         return round_ps(plan.hbm_bytes * memory_read(soc, plan.pure))
     return round_ps(plan.hbm_bytes * 1000 / exact(max(soc.memory.read_gbps, soc.memory.write_gbps)))

@@ -45,6 +45,7 @@ from ascend_sim.soc import Soc, SocError
 
 GM_BLOCK_BYTES = 32  # smallest GM transaction
 LINE_BYTES = 512
+KNOWN_TRANSFERS = 4096  # laws kept per chip and kind of core
 _NONE = Fraction(0)
 KINDS = ("AICORE", "AIC", "AIV", "VECTOR_CORE")
 
@@ -94,6 +95,7 @@ class Prices(NamedTuple):
     figures: tuple[tuple[str, ...], ...]
 
 
+@lru_cache(maxsize=8192)
 def exact(value: float | int) -> Fraction:
     """The decimal number a config file wrote, not its binary approximation."""
     return Fraction(value) if isinstance(value, int) else Fraction(repr(value))
@@ -234,6 +236,7 @@ class _Pricer:
         self.soc, self.kind, self.ps = soc, kind, cycle_ps(soc, kind)
         self._laws: dict[tuple[object, ...], _Law] = {}
         self._paths: dict[tuple[str, str, str], _Path] = {}
+        self.transfers: dict[tuple[object, ...], _Law] = {}  # of launches so far, by all that decides them
 
     def cube(self, dtype: str) -> _Law:
         law = self._laws.get((dtype,))
@@ -326,11 +329,15 @@ class _Transfers:
 
     def __init__(self, pricer: _Pricer, memory: MemoryShares) -> None:
         self.pricer, self.memory = pricer, memory
-        self._laws: dict[tuple[object, ...], _Law] = {}
-        m, total = pricer.soc.memory, core_count(pricer.soc, pricer.kind)
+        total = core_count(pricer.soc, pricer.kind)
         self.active = min(max(memory.active_cores, 1), total)
         self.crowd = Fraction(1) if total == 1 else Fraction(self.active - 1, total - 1)
-        self.back = self._shared(max(m.write_gbps, m.read_gbps) if memory.write_only else m.read_gbps)
+
+    @property
+    def back(self) -> Fraction:
+        """ps per byte written back."""
+        m = self.pricer.soc.memory
+        return self._shared(max(m.write_gbps, m.read_gbps) if self.memory.write_only else m.read_gbps)
 
     def burst_bytes(self, work: MoveWork) -> int:
         """Bytes that one burst of a transfer moves: whole blocks, and what a burst of whole lines adds by cutting two.
@@ -342,14 +349,22 @@ class _Transfers:
 
     def law(self, work: MoveWork) -> _Law:
         short = work.burst_bytes < self.pricer.soc.memory.short_burst_bytes
-        odd = work.align < GM_BLOCK_BYTES
-        key = (work.path, work.mode, work.dtype, work.gm, short, odd, work.again, work.bypass)
-        law = self._laws.get(key)
+        odd, written, memory = work.align < GM_BLOCK_BYTES, work.path.endswith("_GM"), self.memory
+        missed = 0 if written else memory.miss.get(work.gm, 0)
+        back = (memory.write_back if written else memory.read_back).get(work.gm, 0)
+        pure = memory.pure if missed else 0
+        key = (
+            work.path, work.mode, work.dtype, short, odd, work.again, work.bypass, self.active, missed, back,
+            memory.mix, pure, memory.write_only,
+        )  # fmt: skip
+        known = self.pricer.transfers
+        law = known.get(key)
         if law is None:
             path = self.pricer.path(work.path, work.mode, work.dtype)
-            written = work.path.endswith("_GM")
             law = self._write(path, work, odd) if written else self._read(path, work, short, odd)
-            self._laws[key] = law
+            if len(known) >= KNOWN_TRANSFERS:
+                known.clear()
+            known[key] = law
         return law
 
     def _law(self, path: _Path, share: Fraction, latency: Fraction, wait: Fraction, *keys: str) -> _Law:
@@ -378,7 +393,9 @@ class _Transfers:
             keys.append("memory.unaligned_bytes_per_cycle")
         if back:
             keys.append("memory.write_gbps" if self.memory.write_only else "memory.read_gbps")
-        share = max(1 - back, _NONE) * absorbed + back * max(absorbed if work.bypass else path.byte, self.back)
+        share = absorbed
+        if back:
+            share = max(1 - back, _NONE) * absorbed + back * max(absorbed if work.bypass else path.byte, self.back)
         wait = path.latency if work.again and not work.path.startswith("L0C") else _NONE
         return self._law(path, share, path.latency, wait, *keys)
 
@@ -403,7 +420,9 @@ class _Transfers:
         hit = max(cap, self._shared(m.l2_read_gbps) * self.memory.mix)
         fetched = self.active * memory_read(self.pricer.soc, self.memory.pure)
         missed = max(cap, fetched, self._per_byte(m.core_miss_bytes_per_cycle))
-        share = (1 - miss) * hit + miss * missed + back * self.back
+        share = (1 - miss) * hit + miss * missed
+        if back:
+            share += back * self.back
         return self._law(path, share, latency, wait, *keys)
 
 

@@ -81,6 +81,13 @@ class Program:
         return total
 
     @cached_property
+    def touches(self) -> tuple[tuple[int, bool], ...]:
+        """(kernel argument, is_write) in the order the program first issues a transfer of them."""
+        first = dict.fromkeys(self.arg[self.op == Op.EXEC].tolist())
+        moves = (work for work in map(self.works.__getitem__, first) if isinstance(work, MoveWork) and work.gm >= 0)
+        return tuple(dict.fromkeys((work.gm, work.path.endswith("_GM")) for work in moves))
+
+    @cached_property
     def bypassed(self) -> frozenset[tuple[int, bool]]:
         """(kernel argument, is_write) whose transfers are not to be kept in L2."""
         moves = (w for w in self.works if isinstance(w, MoveWork) and w.gm >= 0 and w.bypass)
@@ -148,14 +155,28 @@ class KernelTrace:
                     total[key] = total.get(key, 0) + nbytes * n
         return total
 
+    @cached_property
+    def touches(self) -> tuple[tuple[int, bool], ...]:
+        """(argument, is_write) in the order block 0, then the others, first touch them."""
+        found = (key for block in self.blocks for program in block.programs for key in program.touches)
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def _rereads(self) -> dict[int, dict[int, int]]:
+        """Answers of `reread_bytes` given so far."""
+        return {}
+
     def reread_bytes(self, distance: int = -1) -> dict[int, int]:
         """`Program.reread_bytes`, summed over the launch."""
+        if distance in self._rereads:
+            return self._rereads[distance]
         times = np.bincount(np.asarray(self.block_of), minlength=len(self.blocks)).tolist()
         total: dict[int, int] = {}
         for block, n in zip(self.blocks, times, strict=True):
             for program in block.programs:
                 for arg, nbytes in program.reread_bytes(distance).items():
                     total[arg] = total.get(arg, 0) + nbytes * n
+        self._rereads[distance] = total
         return total
 
     @cached_property

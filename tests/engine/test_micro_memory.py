@@ -1,4 +1,4 @@
-"""What small kernels show of the memory system: passes over large tensors, bypass, replays, alignment, two directions."""
+"""What small kernels show of the memory system: passes over large tensors, bypass, replays, alignment, both ways."""
 
 from __future__ import annotations
 
