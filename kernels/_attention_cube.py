@@ -19,6 +19,7 @@ from ._vector import align
 
 SCORES, WEIGHTS, VALUES = 0, 1, 2  # cross-core flags: scores are there, weights are there, weighted values are there
 SLOTS = 2  # of every workspace buffer
+STAGE_SCALARS = 600  # scalar instructions of a stage: which tile it is, where its tensors begin
 STEP = 128  # rows, columns and depth of a cube step
 Q_BYTES, KP_BYTES, V_BYTES = 96 * 1024, 64 * 1024, 64 * 1024
 MAX_PITCH = 65535
@@ -61,7 +62,7 @@ class Slots:
 
 
 class Unit(NamedTuple):
-    """Transfers to L1 and the work on them; ``free``: they have buffers of their own, beside those of the unit before."""
+    """Transfers to L1 and the work on them; ``free``: their buffers are not those of the unit before."""
 
     load: Callable[[], Any]
     work: Callable[[Any], None]
@@ -194,6 +195,7 @@ class CubeSide:
     def scores(self, tile: Tile, index: int) -> None:
         """Q K^T of a tile into its workspace slot."""
         plan = self.plan
+        asc.scalar_instructions(STAGE_SCALARS)
         if tile.first and self.resident:
             self._hold_query(tile)
         chunks = plan.chunks
@@ -273,6 +275,7 @@ class CubeSide:
     def values(self, tile: Tile, index: int) -> None:
         """P V of a tile into its workspace slot."""
         plan = self.plan
+        asc.scalar_instructions(STAGE_SCALARS)
         pitch = align(tile.w, 64)
         base = (index % SLOTS) * plan.tile_m * align(plan.tile_s, 64)
         out = (index % SLOTS) * plan.tile_m * plan.dv

@@ -40,7 +40,9 @@ def barrier() -> None:
     asc.pipe_barrier(asc.PipeID.PIPE_V)
 
 
-def _pairs(op: Any, out: Any, a: Any, b: Any, rows: int, blocks: int, lanes: int, pitches: tuple[int, int, int]) -> None:
+def _pairs(
+    op: Any, out: Any, a: Any, b: Any, rows: int, blocks: int, lanes: int, pitches: tuple[int, int, int]
+) -> None:
     """out = op(a, b) over ``blocks`` blocks of 64 lanes of every row: a column of blocks an instruction where repeat
     strides reach, else a row."""
     to, pa, pb = pitches

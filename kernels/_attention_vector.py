@@ -7,15 +7,16 @@ between tiles (hicann/ops-transformer, restated).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
 
-from ._attention_cube import SCORES, SLOTS, VALUES, WEIGHTS
+from ._attention_cube import SCORES, SLOTS, STAGE_SCALARS, VALUES, WEIGHTS
 from ._attention_plan import JOIN_ROWS, STRIP, AttentionPlan, Join, Strides, Tile, steps_of
 from ._attention_softmax import BLOCK, Rows, Scratch, barrier, by_row, hide, softmax
-from ._cube import E, P, Ring
+from ._cube import E, P, Ring, even
 from ._vector import align
 
 PASS = STRIP // 2  # elements of the output in one pass of the update: two inputs share a buffer
@@ -90,31 +91,39 @@ class VectorSide:
         slot = (index % SLOTS) * plan.tile_m * align(plan.tile_s, 64)
         top, total, change = self.top[tile.turn % 2], self.total[tile.turn % 2], self.change[index % 2]
         asc.cross_core_wait_flag(SCORES, 2, asc.PipeID.MTE2)
-        strips = ceil_div(count, rows)
-        for i in steps_of([(min(rows, count - i * rows)) for i in range(strips)]):
-            row, n = i * rows, min(rows, count - i * rows)
-            at = slot + (start + row) * pitch
+        strips = even(count, rows)
+        asc.scalar_instructions(STAGE_SCALARS)
+
+        def load(row: int, n: int) -> tuple[int, int]:
             s = self.load.take()
-            x = self.inputs[s]
-            asc.data_copy(x, self.gm["scores"][at:], n * pitch)
-            self.load.hand(s)
+            asc.data_copy(self.inputs[s], self.gm["scores"][slot + (start + row) * pitch :], n * pitch)
+            asc.set_flag(E.MTE2_V, s)
             m = -1
             if tile.masked:
                 m = self.mask_load.take()
                 self._mask_in(self.masks[m], tile, start + row, n, pitch)
-                self.mask_load.hand(m)
+                asc.set_flag(E.MTE2_V, 2 + m)
+            return s, m
+
+        def work(row: int, n: int, held: tuple[int, int]) -> None:
+            s, m = held
+            x = self.inputs[s]
+            asc.wait_flag(E.MTE2_V, s)
             o = self.store.take()
             asc.muls(x, x, plan.scale, count=n * pitch)
             barrier()
             if tile.masked:
+                asc.wait_flag(E.MTE2_V, 2 + m)
                 hide(x, self.masks[m], self.outputs[o].reinterpret_cast("float16"), self.bits, n * pitch)
                 self.mask_load.give(m)
             state = Rows(top[row * BLOCK :], total[row * BLOCK :], change[row * BLOCK :])
             softmax(x, self.outputs[o], self.scratch, state, n, tile.w, pitch, tile.first)
             self.load.give(s)
             self.store.hand(o)
-            asc.data_copy(self.gm["weights"][at:], self.outputs[o], n * pitch)
+            asc.data_copy(self.gm["weights"][slot + (start + row) * pitch :], self.outputs[o], n * pitch)
             self.store.give(o)
+
+        _one_ahead(strips, load, work)
         asc.cross_core_set_flag(WEIGHTS, 2, asc.PipeID.MTE3)
         if tile.last and count and (tile.part >= 0 or plan.rows_out):
             self._rows_away(tile, start, count, top, total)
@@ -132,13 +141,24 @@ class VectorSide:
             ahead = tile.s0 - plan.shifts[tile.batch] - token
             return max(ahead, 0) + max(-ahead, 0) * line
 
-        if plan.fold == 1:
-            params = asc.DataCopyParams(rows, tile.w, line - tile.w, gap)
-            asc.data_copy_pad(dst, mask[place(plan.token(tile, row)) :], params)
-            return
-        for i in range(rows):
+        blocks = tile.w % 32 == 0 and line % 32 == 0
+
+        def copy(i: int, count: int) -> None:
             at = place(plan.token(tile, row + i))
-            asc.data_copy_pad(dst[i * pitch :], mask[at:], asc.DataCopyParams(1, tile.w, 0, 0))
+            if blocks and at % 32 == 0:
+                params = asc.DataCopyParams(count, tile.w // 32, (line - tile.w) // 32, gap)
+                asc.data_copy(dst[i * pitch :], mask[at:], params)
+            else:
+                params = asc.DataCopyParams(count, tile.w, line - tile.w, gap)
+                asc.data_copy_pad(dst[i * pitch :], mask[at:], params)
+
+        if plan.fold == 1:
+            copy(0, rows)
+            return
+        apart = plan.fold if plan.token_major else 1  # rows of one token are not copied one after the other
+        for first in range(min(apart, rows)):
+            for i in range(first, rows, apart):
+                copy(i, 1)
 
     def _rows_away(self, tile: Tile, start: int, count: int, top: Any, total: Any) -> None:
         """Row maxima and sums to the partial results or to the operator's outputs."""
@@ -169,14 +189,19 @@ class VectorSide:
         asc.cross_core_wait_flag(VALUES, 2, asc.PipeID.MTE2)
         if not tile.first:
             asc.wait_flag(E.MTE3_MTE2, 0)
-        for i in steps_of([min(rows, count - i * rows) for i in range(ceil_div(count, rows))]):
-            row, n = i * rows, min(rows, count - i * rows)
+        asc.scalar_instructions(STAGE_SCALARS)
+
+        def load(row: int, n: int) -> int:
             s = self.load.take()
-            x, before = self.inputs[s], self.inputs[s][PASS:]
-            asc.data_copy(x, self.gm["values"][slot + (start + row) * dv :], n * dv)
+            asc.data_copy(self.inputs[s], self.gm["values"][slot + (start + row) * dv :], n * dv)
             if not tile.first:
-                asc.data_copy(before, self.gm["kept"][(start + row) * dv :], n * dv)
-            self.load.hand(s)
+                asc.data_copy(self.inputs[s][PASS:], self.gm["kept"][(start + row) * dv :], n * dv)
+            asc.set_flag(E.MTE2_V, s)
+            return s
+
+        def work(row: int, n: int, s: int) -> None:
+            x, before = self.inputs[s], self.inputs[s][PASS:]
+            asc.wait_flag(E.MTE2_V, s)
             o = self.store.take()
             if not tile.first:
                 by_row(asc.mul, before, change[row * BLOCK :], n, dv, dv)
@@ -200,6 +225,8 @@ class VectorSide:
             else:
                 self._rows_out(self.outputs[o], tile, start + row, n)
             self.store.give(o)
+
+        _one_ahead(even(count, rows), load, work)
         if not tile.last:  # the next update reads what this one wrote
             asc.set_flag(E.MTE3_MTE2, 0)
 
@@ -277,6 +304,18 @@ class VectorSide:
         asc.cast(self.outputs[0], acc, mode, count=n * dv)
         asc.pipe_barrier(FULL)
         self._rows_out(self.outputs[0], join, row, n)
+
+
+def _one_ahead(parts: Sequence[tuple[int, int]], load: Callable[[int, int], Any], work: Callable[..., None]) -> None:
+    """Issue the loads of each part (first row, rows) before the work on the one before it."""
+    held: Any = None
+    for i in steps_of([n for _, n in parts]):
+        now = load(*parts[i])
+        if i:
+            work(*parts[i - 1], held)
+        held = now
+    if parts:
+        work(*parts[-1], held)
 
 
 def _place(strides: Strides, batch: int, token: int, head: int) -> int:

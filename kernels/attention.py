@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 TRAINING = ("FlashAttentionScore",)
 SCORE_TILE = 128 * 1024  # scores of one vector core's tile in the training kernel: 512 KB
-NO_STRIDES = Strides(0, 0, 0)
+INIT, TRAIN_INIT = 8500, 3000  # scalar instructions before the first transfer: tiling data, work list, queues
 
 
 @asc.jit
 def flash_attention(*gm: Any, plan: AttentionPlan) -> None:
     """One block: a cube core, or one of its two vector cores."""
+    asc.scalar_instructions(plan.init)
     block = block_index()
     sizes = _workspace(plan)
     held = {}
@@ -140,7 +141,7 @@ def _plan(train: bool, a: Attention, mask_shape: tuple[int, int, int], cores: in
         a.q_lengths, shifts or (), _strides(a.layout, a.q, a.q.dim), _strides(a.layout, a.k, a.k.dim),
         _strides(a.layout, a.k, a.v_dim), _strides(a.layout.rpartition("_")[2], a.q, a.v_dim),
         _strides(a.layout, a.q, a.rope), _strides(a.layout, a.k, a.rope), (), work, joins,
-        (a.q.heads, tokens) if train else None, 0,
+        (a.q.heads, tokens) if train else None, TRAIN_INIT if train else INIT,
     )  # fmt: skip
     from dataclasses import replace
 

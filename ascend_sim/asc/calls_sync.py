@@ -72,6 +72,15 @@ def data_sync_barrier(arg0: Any = 0) -> None:
     current().emit(Pipe.S, SCALAR_SYNC)
 
 
+def scalar_instructions(count: int) -> None:
+    """``count`` instructions of the scalar unit that the program does not spell out: reading tiling data, computing
+    addresses. They hold up dispatch and have no effect on values."""
+    if count < 0:
+        raise InstructionError("scalar_instructions", "count", count, "must be at least 0")
+    if count:
+        current().emit(Pipe.S, ScalarWork("bookkeeping", count))
+
+
 def _cross(core: Core, call: str, flag_id: int, mode_id: int, pipe: PipeID) -> Pipe:
     if not core.rules.split:
         raise InstructionError(call, "chip", core.rules.name, "flags between cores exist on split chips only")

@@ -20,8 +20,8 @@ scalar     count x issue cycles
 
 A single core streams at its port's rate, and at the cap of ``memory.core_*_bytes_per_cycle`` when all cores
 stream; between the two, time per byte is interpolated linearly in the number of active cores. Reads and writes of a
-launch share the L2: the busier direction moves as if it carried both. The cap falls by ``short_burst_factor`` for
-bursts below ``short_burst_bytes``, and to ``unaligned_bytes_per_cycle`` when the GM pitch or start is not a multiple
+launch share the L2: the busier direction moves as if it carried both. Cap and memory rate fall by
+``short_burst_factor`` for bursts below ``short_burst_bytes``, and to ``unaligned_bytes_per_cycle`` when the GM pitch or start is not a multiple
 of 32 bytes. GM bursts move whole 32-byte blocks; one of a line (512 bytes) or more that does not start on a line
 moves ``partial_line_bytes`` more. A transfer (not the L0C exit) of the same addresses as the one before it waits until
 that one has arrived: its latency more, ``miss_replay_cycles`` on top for the part that misses.
@@ -419,6 +419,8 @@ class _Transfers:
             keys.extend(("memory.read_gbps", "memory.core_miss_bytes_per_cycle"))
         hit = max(cap, self._shared(m.l2_read_gbps) * self.memory.mix)
         fetched = self.active * memory_read(self.pricer.soc, self.memory.pure)
+        if short:  # half of a 512-byte line is fetched in vain, unless a neighbour wants it soon
+            fetched /= exact(m.short_burst_factor)
         missed = max(cap, fetched, self._per_byte(m.core_miss_bytes_per_cycle))
         share = (1 - miss) * hit + miss * missed
         if back:
