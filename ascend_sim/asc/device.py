@@ -126,9 +126,10 @@ class HostDevice:
         self, kernel: Kernel, cores: int, stream: Any, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> None:
         from ascend_sim.asc.kernel import user_launch
+        from ascend_sim.asc.sanitizer import run_user_launch
 
         description, buffers = user_launch(kernel, cores, args, kwargs, self.soc(), self.memory)
-        description.execute(buffers)
+        run_user_launch(description, buffers)
 
 
 _device: Device = HostDevice()

@@ -130,6 +130,11 @@ def get_tpipe_ptr() -> TPipe:
     return pipe  # type: ignore[no-any-return]
 
 
+def _watch() -> Any:
+    """The sanitizer's view of this core, or None."""
+    return getattr(current().tb, "watch", None)
+
+
 class _Slot:
     __slots__ = ("addr", "busy", "free_id", "full_id")
 
@@ -197,6 +202,9 @@ class TQueBind:
         kind = as_dtype(dtype)
         tensor = LocalTensor(kind, self.pos, slot.addr, self._len * 8 // kind.bits)
         tensor.slot = slot
+        watch = _watch()
+        if watch is not None:
+            watch.allocated(tensor.mem, slot.addr, self._len)
         return tensor
 
     def enque(self, tensor: LocalTensor) -> bool:
@@ -235,6 +243,9 @@ class TQueBind:
         if slot not in self._slots or not slot.busy:
             raise InstructionError("TQue.free_tensor", "tensor", tensor, "is not in use in this queue")
         slot.busy = False
+        watch = _watch()
+        if watch is not None:
+            watch.freed(tensor.mem, slot.addr, self._len)
         slot.free_id = pipe.alloc_event_id(self.backward)
         set_flag(self.backward, slot.free_id)
 

@@ -11,7 +11,7 @@ from ascend_sim import __version__
 from ascend_sim.cli.errors import CommandError
 
 # Each module has ``add_parser(subparsers)``, which sets ``func`` to a callable (args) -> exit code.
-COMMANDS = ("run", "op", "model", "validate", "configs")
+COMMANDS = ("run", "op", "model", "kernel", "validate", "configs")
 
 
 def build_parser() -> argparse.ArgumentParser:
