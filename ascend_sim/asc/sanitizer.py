@@ -77,8 +77,8 @@ class Origin:
         sites = [Site(what, place)]
         if self.kind == _STALE:
             text = (
-                f"{me.name} replaces only part of {self.memory}: {self.count} bytes from byte {self.low} are left over from "
-                f"before and what is computed from them {what}"
+                f"{me.name} replaces only part of {self.memory}: {self.count} bytes from byte {self.low} are left over "
+                f"from before and what is computed from them {what}"
             )
             report.add("ErrorWrite3", "suspicious", text, [Site("short write", me.place), *sites], core)
             return
@@ -87,8 +87,8 @@ class Origin:
             report.add("ErrorRead2", "error", text, [Site("padded copy", me.place), *sites], core)
             return
         text = (
-            f"{me.name} reads {self.count} bytes of {self.memory} from byte {self.low} that were never written, and what "
-            f"is computed from them {what}"
+            f"{me.name} reads {self.count} bytes of {self.memory} from byte {self.low} that were never written, and "
+            f"what is computed from them {what}"
         )
         near = [Site("nearest write", self.near.place)] if self.near is not None else []
         report.add("ErrorRead2", "error", text, [Site("reads", me.place), *near, *sites], core)

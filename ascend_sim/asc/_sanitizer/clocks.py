@@ -1,7 +1,8 @@
 """Order of a core's instructions as flags and barriers establish it: vector clocks over its pipes.
 
-``known[p][q]`` counts the instructions of pipe q that are certainly complete when the next one of pipe p starts. A pipe runs in order but overlaps the end of one instruction with the next, so its own entry only grows by barriers and
-by flags that come back to it. Other cores of the launch that run at the same time count too (``remote``), through flags
+``known[p][q]`` counts the instructions of pipe q that are certainly complete when the next one of pipe p starts. A
+pipe runs in order but overlaps the end of one instruction with the next, so its own entry only grows by barriers and by
+flags that come back to it. Other cores of the launch that run at the same time count too (``remote``), through flags
 between cores.
 """
 
