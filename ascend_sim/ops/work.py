@@ -39,6 +39,8 @@ def matmul_macs(call: OpCall) -> int:
 
 def conv_macs(call: OpCall) -> int:
     """Output elements (input elements for a transposed convolution) times what each one multiplies."""
+    if "Backprop" in call.type:
+        return _gradient_macs(call)
     x, w = call.inputs[0], call.inputs[1]
     assert x is not None and w is not None
     shape = w.logical_shape
@@ -52,10 +54,20 @@ def conv_macs(call: OpCall) -> int:
     return prod(call.outputs[0].logical_shape) * per
 
 
+def _gradient_macs(call: OpCall) -> int:
+    """A gradient multiplies as much as its convolution: every element of ``out_backprop`` by one filter."""
+    dy = call.inputs[-1]
+    w = call.outputs[0] if "Filter" in call.type else call.inputs[1 if len(call.inputs) > 2 else 0]
+    assert dy is not None and w is not None
+    shape = w.logical_shape
+    if format_of(w).endswith("CN"):
+        shape = (shape[-1], shape[-2], *shape[:-2])
+    return prod(dy.logical_shape) * prod(shape[2:] if call.type.startswith("Depthwise") else shape[1:])
+
+
 def window_operations(call: OpCall) -> int:
     """Pooling: output elements times window size, at least one operation per input element."""
-    x = call.inputs[0]
-    assert x is not None
+    x = call.inputs[0] if call.inputs[0] is not None and call.inputs[0].const is None else call.outputs[0]
     size, ksize = prod(x.logical_shape), call.attr("ksize")
     if not ksize or call.attr("global_pooling", False):
         return size

@@ -74,11 +74,11 @@ def _transposed(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     flat = np.ascontiguousarray(x, kind).reshape(n, groups, c // groups, -1)
     out = spatial(call.outputs[0].logical_shape, fmt)
     with np.errstate(all="ignore"):
-        acc = _spread(flat, weights, window, size, out)
+        acc = spread(flat, weights, window, size, out)
     return deliver(acc, call, arrays, fmt)
 
 
-def _spread(x: Array, weights: Array, window: Window, size: Sequence[int], out: Sequence[int]) -> Array:
+def spread(x: Array, weights: Array, window: Window, size: Sequence[int], out: Sequence[int]) -> Array:
     """``x`` [N, groups, C / groups, pixels], ``weights`` [groups, O / groups * taps, C / groups] -> [N, O, out...]."""
     channels = weights.shape[0] * weights.shape[1] // prod(window.kernel)
     # the extent before cropping, at least what the output needs
