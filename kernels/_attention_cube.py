@@ -8,6 +8,7 @@ meanwhile. L1 holds the query of a block (two buffers of 96 KB), three buffers o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ascend_sim import asc
@@ -235,17 +236,8 @@ class CubeSide:
                 self.q.wait(query.slot)
         for half, columns in even(count, STEP):
             a = self.out.take()
-            first = True
-            for (s, width), query in zip(keys, queries, strict=True):
-                b1 = self.kp.tensor(s, plan.dtype)[half * align(width, 16) :]
-                for k, depth in even(width, STEP):
-                    l0 = self.l0.take()
-                    self._window(self.a2[l0], query, k, depth, rows)
-                    n1 = ceil_div(columns, 16)
-                    asc.load_data(self.b2[l0], b1[k // 16 * n1 * 256 :],
-                                  asc.LoadData2DParams(0, n1 * ceil_div(depth, 16), 1, 0, 0, False))  # fmt: skip
-                    self._mmad(a, l0, rows, columns, depth, first)
-                    first = False
+            n = sum(ceil_div(width, STEP) for _, width in keys)
+            self._copied(n, ("scores", rows, columns), partial(self._score, a, keys, queries, rows, half, columns))
             self._leave(a, self.gm["scores"], base + row * pitch + at + half, rows, columns, pitch)
         if not self.resident:
             for query in queries:
@@ -253,6 +245,27 @@ class CubeSide:
         if row + rows == tile.m:
             for s, _ in keys:
                 self.kp.give(s)
+
+    def _score(
+        self, a: int, keys: list[tuple[int, int]], queries: list[_Query], rows: int, half: int, columns: int
+    ) -> None:
+        """Scores of 128 rows and 128 keys into an accumulator."""
+        n1, first = ceil_div(columns, 16), True
+        for (s, width), query in zip(keys, queries, strict=True):
+            b1 = self.kp.tensor(s, self.plan.dtype)[half * align(width, 16) :]
+            for k, depth in even(width, STEP):
+                l0 = self.l0.take()
+                self._window(self.a2[l0], query, k, depth, rows)
+                asc.load_data(self.b2[l0], b1[k // 16 * n1 * 256 :],
+                              asc.LoadData2DParams(0, n1 * ceil_div(depth, 16), 1, 0, 0, False))  # fmt: skip
+                self._mmad(a, l0, rows, columns, depth, first)
+                first = False
+
+    def _copied(self, steps: int, key: tuple[Any, ...], body: Callable[[], None]) -> None:
+        """Cube steps that are alike whenever they begin with the same buffer of L0."""
+        turn = self.l0.turn
+        asc.repeated((turn, *key), body)
+        self.l0.turn = (turn + steps) % 2
 
     def _queries(self, tile: Tile, row: int, rows: int) -> list[_Query]:
         """128 rows of the query, for each chunk of its width."""
@@ -315,14 +328,8 @@ class CubeSide:
                 if opens:
                     held["acc"] = self.out.take()
                 weights = _Query(s, self.kp.tensor(s, plan.dtype), align(rows, 16), depth, 0)
-                b1 = self.v.tensor(v, plan.dtype)
-                for at, part in even(depth, STEP):
-                    l0 = self.l0.take()
-                    self._window(self.a2[l0], weights, at, part, rows)
-                    asc.load_data(self.b2[l0], b1, asc.LoadData3DParamsV2(
-                        _NO_PAD, 1, align(depth, 16), align(columns, 16), align(columns, 16), align(part, 16), 0, at,
-                    ))  # fmt: skip
-                    self._mmad(held["acc"], l0, rows, columns, part, opens and at == 0)
+                body = partial(self._value, held["acc"], weights, v, rows, columns, opens)
+                self._copied(ceil_div(depth, STEP), ("values", rows, columns, depth, opens), body)
                 self.kp.give(s)
                 if not keep or row + rows == tile.m:
                     self.v.give(v)
@@ -336,6 +343,17 @@ class CubeSide:
             for n, columns in even(plan.dv, STEP) for row, rows in even(tile.m, STEP) for k, depth in slices
         ])  # fmt: skip
         asc.cross_core_set_flag(VALUES, 2, asc.PipeID.FIX)
+
+    def _value(self, acc: int, weights: _Query, v: int, rows: int, columns: int, opens: bool) -> None:
+        """A slice of weights times a slice of values, added to an accumulator."""
+        b1, depth = self.v.tensor(v, self.plan.dtype), weights.width
+        for at, part in even(depth, STEP):
+            l0 = self.l0.take()
+            self._window(self.a2[l0], weights, at, part, rows)
+            asc.load_data(self.b2[l0], b1, asc.LoadData3DParamsV2(
+                _NO_PAD, 1, align(depth, 16), align(columns, 16), align(columns, 16), align(part, 16), 0, at,
+            ))  # fmt: skip
+            self._mmad(acc, l0, rows, columns, part, opens and at == 0)
 
     # ---- cube steps
 

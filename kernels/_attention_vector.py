@@ -117,7 +117,9 @@ class VectorSide:
                 hide(x, self.masks[m], self.outputs[o].reinterpret_cast("float16"), self.bits, n * pitch)
                 self.mask_load.give(m)
             state = Rows(top[row * BLOCK :], total[row * BLOCK :], change[row * BLOCK :])
-            softmax(x, self.outputs[o], self.scratch, state, n, tile.w, pitch, tile.first)
+            asc.repeated(("softmax", n, tile.w, tile.first), lambda: softmax(
+                x, self.outputs[o], self.scratch, state, n, tile.w, pitch, tile.first
+            ))  # fmt: skip
             self.load.give(s)
             self.store.hand(o)
             asc.data_copy(self.gm["weights"][slot + (start + row) * pitch :], self.outputs[o], n * pitch)
@@ -203,18 +205,9 @@ class VectorSide:
             x, before = self.inputs[s], self.inputs[s][PASS:]
             asc.wait_flag(E.MTE2_V, s)
             o = self.store.take()
-            if not tile.first:
-                by_row(asc.mul, before, change[row * BLOCK :], n, dv, dv)
-                barrier()
-                asc.add(x, x, before, count=n * dv)
-                barrier()
-            if tile.last and tile.part < 0:
-                by_row(asc.div, x, total[row * BLOCK :], n, dv, dv)
-                barrier()
-                mode = asc.RoundMode.CAST_RINT if plan.dtype == "bfloat16" else asc.RoundMode.CAST_NONE
-                asc.cast(self.outputs[o], x, mode, count=n * dv)
-            else:
-                asc.adds(self.wide[o], x, 0.0, count=n * dv)
+            asc.repeated(("update", n, *tile.key), lambda: self._update(
+                tile, n, x, before, change[row * BLOCK :], total[row * BLOCK :], o
+            ))  # fmt: skip
             self.load.give(s)
             self.store.hand(o)
             if not tile.last:
@@ -229,6 +222,22 @@ class VectorSide:
         _one_ahead(even(count, rows), load, work)
         if not tile.last:  # the next update reads what this one wrote
             asc.set_flag(E.MTE3_MTE2, 0)
+
+    def _update(self, tile: Tile, n: int, x: Any, before: Any, change: Any, total: Any, o: int) -> None:
+        """Weighted values and the output so far to the new output, finished with a tile that is the last."""
+        plan, dv = self.plan, self.plan.dv
+        if not tile.first:
+            by_row(asc.mul, before, change, n, dv, dv)
+            barrier()
+            asc.add(x, x, before, count=n * dv)
+            barrier()
+        if tile.last and tile.part < 0:
+            by_row(asc.div, x, total, n, dv, dv)
+            barrier()
+            mode = asc.RoundMode.CAST_RINT if plan.dtype == "bfloat16" else asc.RoundMode.CAST_NONE
+            asc.cast(self.outputs[o], x, mode, count=n * dv)
+        else:
+            asc.adds(self.wide[o], x, 0.0, count=n * dv)
 
     def _rows_out(self, src: Any, tile: Tile | Join, row: int, count: int) -> None:
         """Finished rows to the output."""

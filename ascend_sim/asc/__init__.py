@@ -109,7 +109,7 @@ from ascend_sim.asc.calls_vector import (
 )
 from ascend_sim.asc.interleave import CoreDeadlockError
 from ascend_sim.asc.kernel import Kernel, LaunchOptions, jit
-from ascend_sim.asc.launch import Launch, steady
+from ascend_sim.asc.launch import Launch, repeated, steady
 from ascend_sim.asc.machine import (
     ascend_is_aic,
     ascend_is_aiv,
@@ -414,6 +414,7 @@ __all__ = [
     "reduce_sum",
     "relu",
     "repeat_reduce_sum",
+    "repeated",
     "reset_mask",
     "rsqrt",
     "scalar_instructions",

@@ -194,4 +194,14 @@ def steady(start: int, stop: int | None = None, step: int = 1, tail: int = 2) ->
     return core.tb.steady(indices, tail)
 
 
-__all__ = ["Launch", "on_core", "steady"]
+def repeated(key: Hashable, body: Callable[[], None]) -> None:
+    """Run ``body``; in a trace, equal keys promise equal instructions, which are then copied instead of issued again.
+    The body must leave Python state (ring positions) as it found it."""
+    core = current()
+    if core.tb is None or core.memory is not None:
+        body()
+    else:
+        core.tb.repeat(key, body)
+
+
+__all__ = ["Launch", "on_core", "repeated", "steady"]

@@ -8,7 +8,7 @@ latencies: a trace is valid for every chip with the same instruction set and til
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -202,6 +202,7 @@ class TraceBuilder:
         self._touched: dict[tuple[int, int], int] = {}  # (argument, offset) -> bytes moved when last touched
         self._last: dict[int, tuple[int, int, int]] = {}  # pipe -> argument, offset, bytes of its last transfer
         self._rereads: list[tuple[int, int, tuple[int, int]]] = []  # position, distance, what
+        self._stretches: dict[Hashable, list[tuple[int, int, int, int]]] = {}
 
     def execute(self, pipe: int, work: Work, place: tuple[str, int] | None = None, offset: int = -1) -> None:
         """Record an instruction. ``offset``: where in its kernel argument a transfer begins, in bytes."""
@@ -261,6 +262,18 @@ class TraceBuilder:
                 self._fold(marks[-1 - period], skip + 1, moved[-1] - moved[-1 - period])
                 i += skip * period
                 marks, moved = [len(self.code)], [self._moved]
+
+    def repeat(self, key: Hashable, body: Callable[[], None]) -> None:
+        """Record what ``body`` issues, by running it the first time and by copying that for every equal ``key`` later.
+        Not copied where it moves data through global memory: addresses would be lost."""
+        found = self._stretches.get(key)
+        if found is not None:
+            self.code.extend(found)
+            return
+        begin, moved = len(self.code), self._moved
+        body()
+        if self._moved == moved:
+            self._stretches[key] = self.code[begin:]
 
     def _period(self, marks: list[int]) -> int:
         code = self.code
