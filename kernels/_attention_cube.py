@@ -227,7 +227,7 @@ class CubeSide:
         queries: list[_Query], base: int,
     ) -> None:  # fmt: skip
         """Scores of 128 rows of a tile with one slice of keys."""
-        plan, pitch = self.plan, align(tile.w, 64)
+        pitch = align(tile.w, 64)
         if row == 0:
             for s, _ in keys:
                 self.kp.wait(s)

@@ -182,9 +182,12 @@ def blocks_of(
     for b, (tokens, keys) in enumerate(zip(q_lengths, k_lengths, strict=True)):
         for h in range(heads):
             for m0, m in cut_rows(tokens, fold, tile_m):
-                first, last = 0, tokens - 1
                 if token_major or fold == 1:
                     first, last = m0 // fold, (m0 + m - 1) // fold
+                else:
+                    first, last = m0 % tokens, (m0 + m - 1) % tokens
+                    if first + m > tokens:  # rows of more than one head
+                        first, last = 0, tokens - 1
                 end = keys if shifts is None else min(keys, last + shifts[b] + 1)
                 stop = min(ceil_div(max(end, 1), tile_s) * tile_s, keys)
                 tiles = tuple(

@@ -57,6 +57,8 @@ class VectorSide:
         self.load, self.mask_load = Ring(E.V_MTE2, E.MTE2_V, 0, 2), Ring(E.V_MTE2, E.MTE2_V, 2, 2)
         self.store = Ring(E.MTE3_V, E.V_MTE3, 0, 2)
 
+        self.after: dict[Any, tuple[int, ...]] = {}  # ring positions after a stage
+
     def run(self) -> None:
         rings = [self.load, self.store] + ([self.mask_load] if self.plan.mask else [])
         for ring in rings:
@@ -66,15 +68,29 @@ class VectorSide:
         n = len(keys)
         for i in steps_of([(keys[i] if i < n else None, keys[i - 1] if i else None) for i in range(n + 1)]):
             if i < n:
-                self.weights(tiles[i], i)
+                self._stage("weights", self.weights, tiles[i], i)
             if i:
-                self.update(tiles[i - 1], i - 1)
+                self._stage("update", self.update, tiles[i - 1], i - 1)
         for ring in rings:
             ring.close()
         if any(self.plan.joins):
             asc.sync_all()
             for join in self.plan.joins[2 * self.block + self.me]:
                 self.join(join)
+
+    def _stage(self, name: str, body: Callable[[Tile, int], None], tile: Tile, index: int) -> None:
+        """A stage issues the same instructions for equal tiles and equal positions of the buffer rings."""
+        rings = (self.load, self.mask_load, self.store)
+        plan = self.plan
+        beyond = plan.mask == "full" or (bool(plan.mask) and tile.s0 > plan.shifts[tile.batch] + plan.token(tile, 0))
+        if tile.masked and beyond:  # where mask rows begin decides how they are copied
+            body(tile, index)
+            return
+        key = (name, tile.key, tile.m0 % plan.fold, *(ring.turn for ring in rings))
+        asc.repeated(key, lambda: body(tile, index))
+        turns = self.after.setdefault(key, tuple(ring.turn for ring in rings))
+        for ring, turn in zip(rings, turns, strict=True):
+            ring.turn = turn
 
     def _share(self, m: int) -> tuple[int, int]:
         """Rows of a tile that this core does: (first, count)."""
@@ -141,7 +157,7 @@ class VectorSide:
             if plan.mask == "full":
                 return ((tile.batch % matrices) * lines + token) * line + tile.s0
             ahead = tile.s0 - plan.shifts[tile.batch] - token
-            return max(ahead, 0) + max(-ahead, 0) * line
+            return min(max(ahead, 0), line - tile.w) + min(max(-ahead, 0), lines - 1) * line
 
         blocks = tile.w % 32 == 0 and line % 32 == 0
 

@@ -196,7 +196,9 @@ def steady(start: int, stop: int | None = None, step: int = 1, tail: int = 2) ->
 
 def repeated(key: Hashable, body: Callable[[], None]) -> None:
     """Run ``body``; in a trace, equal keys promise equal instructions, which are then copied instead of issued again.
-    The body must leave Python state (ring positions) as it found it."""
+
+    The body must leave Python state (ring positions) as it found it, and should not read tensors several times over:
+    a copy does not know which addresses it touches."""
     core = current()
     if core.tb is None or core.memory is not None:
         body()

@@ -202,7 +202,7 @@ class TraceBuilder:
         self._touched: dict[tuple[int, int], int] = {}  # (argument, offset) -> bytes moved when last touched
         self._last: dict[int, tuple[int, int, int]] = {}  # pipe -> argument, offset, bytes of its last transfer
         self._rereads: list[tuple[int, int, tuple[int, int]]] = []  # position, distance, what
-        self._stretches: dict[Hashable, list[tuple[int, int, int, int]]] = {}
+        self._stretches: dict[Hashable, tuple[list[tuple[int, int, int, int]], int]] = {}
 
     def execute(self, pipe: int, work: Work, place: tuple[str, int] | None = None, offset: int = -1) -> None:
         """Record an instruction. ``offset``: where in its kernel argument a transfer begins, in bytes."""
@@ -265,15 +265,18 @@ class TraceBuilder:
 
     def repeat(self, key: Hashable, body: Callable[[], None]) -> None:
         """Record what ``body`` issues, by running it the first time and by copying that for every equal ``key`` later.
-        Not copied where it moves data through global memory: addresses would be lost."""
+        Transfers of a copy count as traffic, not as reads of data that was read before."""
         found = self._stretches.get(key)
-        if found is not None:
-            self.code.extend(found)
+        if found is None:
+            begin, moved = len(self.code), self._moved
+            body()
+            self._stretches[key] = self.code[begin:], self._moved - moved
             return
-        begin, moved = len(self.code), self._moved
-        body()
-        if self._moved == moved:
-            self._stretches[key] = self.code[begin:]
+        code, moved = found
+        self.code.extend(code)
+        if moved:
+            self._moved += moved
+            self._last.clear()
 
     def _period(self, marks: list[int]) -> int:
         code = self.code
