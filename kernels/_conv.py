@@ -137,7 +137,9 @@ class _CubeSide:
         if not self.whole_w or (part.first and tile.load_w):
             self.w_held = self.w_ring.take()
             w = (tile.chunk, 0, self.p.c1) if self.whole_w else (tile.n, part.c, part.count)
-            pieces.append(self._load_w(self.w_held, tile.group, *w))
+            load_w = self._load_w_backward(self.w_held, *w) if self.p.backward else (
+                self._load_w(self.w_held, tile.group, *w))
+            pieces.append(load_w)
         for _ in zip_longest(*pieces):  # in turn, so that the cube starts on the first piece of both
             self._open_exit()
         assert self.a_held is not None and self.w_held is not None
@@ -208,7 +210,39 @@ class _CubeSide:
             self.w_ring.hand(held, moves[start][:2])
             yield
 
+    def _load_w_backward(self, held: Held, chunk: tuple[int, int], c: int, count: int) -> Iterator[None]:
+        """Weights of the forward convolution, in their order: per block of C0 input channels (of the forward
+        convolution, output channels of this one) [tap][reduction rows][C0]."""
+        p, c0 = self.p, self.plan.c0
+        per = 16 // c0  # blocks of C0 channels in one of 16
+        panels = even(chunk[1], self.t.tile_n)
+        for batch in (panels[s : s + n] for s, n in even(len(panels), ceil_div(len(panels), self.plan.w_parts))):
+            first, end = batch[0][0] * per, min((batch[-1][0] + batch[-1][1]) * per, p.w_blocks - chunk[0] * per)
+            source = (chunk[0] * per + first) * p.taps * p.w_rows + c * c0
+            to = self.b1[held.slot * self.w_slot + first * count * p.taps * c0 * c0 :]
+            copy_rows(to, self.w[source * c0 :], (end - first) * p.taps, count * c0, p.w_rows, count * c0)
+            self.w_ring.hand(held, (batch[0][0] // self.t.tile_n, 0))
+            yield
+
     # -- L0
+
+    def _load_turned(self, dst: Any, src: Any, n1: int, k: int, size: int, depth: int) -> None:
+        """Fractals [k, k + size) of ``depth`` along the reduction for ``n1`` output blocks, turned around and
+        transposed to L0B, one row of them at a time. 32-bit ones come as windows of 16 rows, of which the next load
+        overwrites the half that is not wanted."""
+        p, c0 = self.p, self.plan.c0
+        count = depth // p.taps
+        for i in range(size):
+            c, tap = divmod(k + i, p.taps)
+            row = (p.taps - 1 - tap) * count + c
+            to = dst[i * n1 * 16 * c0 :]
+            if p.surplus:
+                odd = row % 2  # windows start at multiples of 16
+                asc.load_data(to, src[odd * c0 * c0 :], asc.LoadData3DParamsV2(
+                    (0, 0, 0, 0), depth, c0, n1 * 16, n1 * 16, c0, 0, (row - odd) * c0,
+                ))  # fmt: skip
+            else:
+                asc.load_data(to, src, asc.LoadData2DParams(row, n1, depth, 0, 0, True))
 
     def _steps(self, part: Part, held: tuple[Held, Held], acc: Any, first: bool, bias: Any) -> None:
         """Cube steps over a part's input blocks. What is whole in L1 is read from block ``part.c`` on."""
@@ -233,7 +267,10 @@ class _CubeSide:
             for image in range(tile.images):
                 a_to = a[image * tile.m[1] * size * per :]
                 self._load3d(a_to, source_a[image * image_size :], tile, a_from + k, size, channels)
-            load_fractals(b, source_b[(w_from + k) * tile.n[1] * per :], 1, size * tile.n[1], 0, 1)
+            if p.backward:
+                self._load_turned(b, source_b, tile.n[1], w_from + k, size, panel_rows)
+            else:
+                load_fractals(b, source_b[(w_from + k) * tile.n[1] * per :], 1, size * tile.n[1], 0, 1)
             return m, n, size * self.plan.c0
 
         keys = [(size, a_waits[i], w_waits[i]) for i, (_, size) in enumerate(pieces)]

@@ -34,7 +34,9 @@ EXIT_CYCLES = {True: 8, False: 10}  # per 16 x 16 output fractal, without activa
 class ConvProblem:
     """Sizes of a convolution in NC1HWC0. ``c1`` and ``n1``: blocks of C0 input and of 16 output channels *per
     group*; ``pads`` (left, right, top, bottom); ``item`` bytes per input element; ``exit_cycles``: vector work per
-    16 x 16 output fractal besides leaving L0C; ``extras``: tensors read on the way out."""
+    16 x 16 output fractal besides leaving L0C; ``extras``: tensors read on the way out. ``backward``: weights are those
+    of the forward convolution whose input gradient this is; they are turned and transposed on their way to L0B,
+    ``w_rows`` output channels and ``w_blocks`` blocks of C0 input channels as stored."""
 
     batch: int
     groups: int
@@ -54,6 +56,15 @@ class ConvProblem:
     item: int = 2
     exit_cycles: int = 0
     extras: int = 0
+    backward: bool = False
+    w_rows: int = 0
+    w_blocks: int = 0
+
+    @property
+    def surplus(self) -> int:
+        """Rows of fractals beyond the last that a transposing load of 32-bit weights writes: it brings 16 rows, two
+        fractals of 8, of which the second is overwritten by the next load."""
+        return 1 if self.backward and self.item == 4 else 0
 
     @property
     def taps(self) -> int:
@@ -234,7 +245,7 @@ def _stock_splits(p: ConvProblem, b: CubeBuffers) -> list[tuple[int, int, int, i
     """Splits to choose from. Chips with separate cube cores deal a batch of half their number or more by images alone,
     to the largest divisor of the batch: what mac times of the stock kernel show (AlexNet training profile, 910B2:
     batch 32 on 16 of 24 cores)."""
-    if b.fixpipe and b.cores > 1 and p.batch >= b.cores // 2:
+    if b.fixpipe and b.cores > 1 and p.batch >= b.cores // 2 and not p.backward:
         parts = max(n for n in range(1, b.cores + 1) if p.batch % n == 0)
         if 2 * parts > b.cores:
             return [s for s in _splits(p, b.cores) if s[0] == parts]
@@ -283,7 +294,7 @@ def _cut(p: ConvProblem, b: CubeBuffers, bias: bool, split: tuple[int, int, int,
         for strip_rows, together in _strip_counts(rows, p.wo, top, images):
             m1 = ceil_div(strip_rows * p.wo, 16) * together
             tile_m = ceil_div(m1, ceil_div(m1, top))
-            step_k = min(b.l0a // 2 // FRACTAL // tile_m, b.l0b // 2 // FRACTAL // tile_n, p.k1)
+            step_k = min(b.l0a // 2 // FRACTAL // tile_m, b.l0b // 2 // FRACTAL // tile_n - p.surplus, p.k1)
             while step_k > 4 and step_k * max(tile_m, tile_n) > 64 and p.k1 > step_k:
                 step_k -= 1  # short steps start the cube sooner
             start = ConvTiling(
@@ -331,7 +342,7 @@ def _residencies(p: ConvProblem, room: int, start: ConvTiling, n1: int, strips: 
     out: list[ConvTiling] = []
 
     def add(chunk: int, a_c1: int, w_c1: int, a_slots: int, w_slots: int, outer: bool) -> bool:
-        a, w = a_c1 * a_block, w_c1 * chunk * w_block
+        a, w = a_c1 * a_block, w_c1 * chunk * w_block + p.surplus * FRACTAL
         if a_slots * a + w_slots * w > room:
             return False
         out.append(

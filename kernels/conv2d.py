@@ -113,6 +113,8 @@ def conv_launch(call: OpCall, soc: Soc, problem: ConvProblem, channels: int) -> 
     if x.shape[-1] != c0 or f.shape[-1] != c0:
         raise NoKernel(f"blocks of {x.shape[-1]} and {f.shape[-1]} channels of {x.dtype}; the cube takes {c0}")
     wanted = (problem.groups * problem.k1, problem.n1, 16, c0)
+    if problem.backward:
+        wanted = (problem.w_blocks * problem.taps, problem.w_rows // 16, 16, c0)
     if f.shape != wanted:
         raise NoKernel(f"filter stored as {f.shape}; FRACTAL_Z of {problem.groups} merged groups is {wanted}")
     if x.shape[1] != problem.groups * problem.c1:
@@ -160,6 +162,6 @@ def _conv_plan(
     tiling, a_parts, w_parts = deepen(problem, tiling, cube_buffers(soc), soc.sync.flag_ids, leave.bias)
     return ConvPlan(
         problem, tiling, leave, dtype, roles, load3d_v2(soc), tiling.tile_m * tiling.step_k * FRACTAL,
-        tiling.tile_n * tiling.step_k * FRACTAL, tiling.tile_m * tiling.tile_n * 1024, 2, channels, a_parts, w_parts,
-        out_c0, out_c1, hf32,
+        tiling.tile_n * (tiling.step_k + problem.surplus) * FRACTAL, tiling.tile_m * tiling.tile_n * 1024, 2, channels,
+        a_parts, w_parts, out_c0, out_c1, hf32,
     )  # fmt: skip
