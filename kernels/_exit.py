@@ -363,6 +363,8 @@ class CoupledExit:
                 count * 16, rows, place.mp, rows * 16 * item_bytes(plan.middle) // BLOCK,
                 QUANT[plan.acc, plan.middle], relu_en=plan.relu,
             )  # fmt: skip
+            asc.set_flag(E.V_FIX, 0)  # the vector pipe has waited for the store of what lay there
+            asc.wait_flag(E.V_FIX, 0)
             asc.fixpipe(dst, src, params, asc.FixpipeConfig.cfg_nz())
             asc.set_flag(E.FIX_V, 0)
             asc.wait_flag(E.FIX_V, 0)
@@ -389,6 +391,10 @@ def _bias_in_ub(plan: ExitPlan, bias: Any, columns: int) -> Any:
     asc.wait_flag(E.MTE2_V, 0)
     if raw is not wide:
         asc.cast(wide, raw, asc.RoundMode.CAST_NONE, count=align(columns, 16))
+    if columns % 16:  # lanes behind the bias go to pad channels: what lies behind it in memory may be anything
+        first = columns // 8 * 8
+        lanes = (1 << (align(columns, 16) - first)) - (1 << (columns - first))
+        asc.duplicate(wide[first:], 0, [lanes, 0], 1, 1, 8)
     return wide
 
 

@@ -73,7 +73,8 @@ def vector_side(
     block = block_index()
     work = arguments["work"][0][block * WORK_TILES * size :]
     tiles = VectorTiles(plan, arguments["y"][0], arguments.get("extra", []), 0, outlet)
-    load = Ring(E.V_MTE2, E.MTE2_V, 4, plan.sets)
+    direct = plan.program is None  # no vector work: what was loaded is stored
+    load = Ring(E.MTE3_MTE2, E.MTE2_MTE3, 4, plan.sets) if direct else Ring(E.V_MTE2, E.MTE2_V, 4, plan.sets)
     tiles.open()
     load.open()
     unit = 16 * item_bytes(plan.middle) // BLOCK
@@ -90,6 +91,10 @@ def vector_side(
             tiles_at = source[(first * place.mp + row) * 16 :]
             copy_rows(tiles.source(t), tiles_at, count, rows * unit, place.mp * unit, rows * unit)
             load.hand(t)
+            if direct:
+                tiles.outlet.move(place, cut, tiles.source(t), tiles.outlet.out, True)
+                load.give(t)
+                continue
             if plan.extras:
                 x = tiles.load.take()
                 tiles.fetch_extras(x, place, cut)
