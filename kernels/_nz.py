@@ -144,6 +144,8 @@ def _load(
     left = []
     for r in asc.steady(rows, tail=2 + C0):  # up to 16 rows at the end differ
         whole = r * plan.k + pitch <= end
+        if r and pitch > io.length:  # over the surplus of the row before: transfers of MTE3 may finish in any order
+            asc.pipe_barrier(asc.PipeID.MTE3)
         if whole or main:
             asc.data_copy(nd[r * pitch :], source[r * plan.k :], pitch if whole else main)
         if not whole:
@@ -186,6 +188,8 @@ def _store(plan: NzPlan, io: Rows, target: asc.GlobalTensor, nd: asc.LocalTensor
     left = []
     for r in asc.steady(rows, tail=2 + C0):  # up to 16 rows at the end differ
         whole = r * plan.k + pitch <= end
+        if r and pitch > io.length:  # over the surplus of the row before: transfers of MTE3 may finish in any order
+            asc.pipe_barrier(asc.PipeID.MTE3)
         if whole or main:
             asc.data_copy(target[r * plan.k :], nd[r * pitch :], pitch if whole else main)
         if not whole:
