@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,8 @@ from ascend_sim.ops.schema import TensorSpec
 
 from ._flat import global_tensor
 from ._rows import Rows, rows_of
-from ._sync import Mover
-from ._vector import BLOCK, align, ceil_div, deal, item_bytes, vector_cores
+from ._sync import Mover, walk
+from ._vector import BLOCK, align, ceil_div, deal, item_bytes, phased, vector_cores
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -88,6 +88,11 @@ class Part:
     def tiles(self) -> int:
         return prod(a[0] for a in self.outer) * self.row_groups * self.pieces
 
+    def shape(self, tile: int) -> tuple[int, bool]:
+        """(rows, whether it is the last piece of its rows) of a tile."""
+        group, piece = divmod(tile % (self.row_groups * self.pieces), self.pieces)
+        return min(self.tile, self.rows[0] - group * self.tile), piece + 1 == self.pieces
+
     def where(self, tile: int) -> tuple[int, int, int, int]:
         """(first source element, first destination element, rows, piece index) of a tile."""
         rest, piece = divmod(tile, self.pieces)
@@ -136,6 +141,20 @@ class CopyPlan:
             base += part.tiles
         return tuple(runs)
 
+    def start(self, block: int) -> tuple[int, int]:
+        """First element of a block in its source and in its destination."""
+        tile = block * self.units
+        for part in self.parts:
+            if tile < part.tiles:
+                src, dst, _, _ = part.where(tile)
+                return src, dst
+            tile -= part.tiles
+        return 0, 0
+
+
+def _shape(part: Part, first: int, tile: int) -> tuple[int, bool]:
+    return part.shape(first + tile)
+
 
 @asc.jit
 def copy_kernel(*gm: asc.GlobalAddress, plan: CopyPlan) -> None:
@@ -160,7 +179,7 @@ def copy_kernel(*gm: asc.GlobalAddress, plan: CopyPlan) -> None:
     base = 0
     for part in plan.parts:
         low, high = max(first, base), min(end, base + part.tiles)
-        for t in asc.steady(max(high - low, 0)):
+        for t in walk(max(high - low, 0), partial(_shape, part, low - base)):
             number = low + t
             src, dst, rows, piece = part.where(number - base)
             io = part.io if piece + 1 < part.pieces else part.last_io
@@ -244,7 +263,7 @@ def copy_launch(
         gm=[(name, plan.dtype, s.nbytes, role) for name, _, s, role in described],
         consts={"plan": plan},
         soc=soc,
-        signature=plan.signature,
+        signature=phased(plan.signature, *(lambda b, s=s: plan.start(b)[s] * item for s in (0, 1))),
     )
 
 

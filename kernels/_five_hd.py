@@ -17,8 +17,8 @@ from ascend_sim.ops.schema import TensorSpec
 
 from ._flat import global_tensor
 from ._rows import Rows, rows_of
-from ._sync import Pipeline
-from ._vector import BLOCK, MAX_REPEATS, align, ceil_div, deal, item_bytes, vector_cores
+from ._sync import Pipeline, walk
+from ._vector import BLOCK, MAX_REPEATS, align, ceil_div, deal, item_bytes, phased, vector_cores
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -55,6 +55,12 @@ class FiveHdPlan:
         """Groups of channel blocks."""
         return ceil_div(self.n * self.c1, self.planes)
 
+    def shape(self, unit: int) -> tuple[int, ...]:
+        """Channels of every block of a unit."""
+        plane0 = unit // self.pieces * self.planes
+        planes = range(plane0, min(plane0 + self.planes, self.n * self.c1))
+        return tuple(min(C0, self.c - p % self.c1 * C0) for p in planes) if self.c % C0 else (len(planes),)
+
     def first_pixel(self, piece: int) -> int:
         """First pixel of a piece; the last one steps back to end where the plane ends."""
         return min(piece * self.piece, self.pixels - self.piece)
@@ -67,6 +73,12 @@ class FiveHdPlan:
         period = self.c1 * self.pieces if self.c % C0 and self.c1 > 1 else 1
         ends = first + count == self.groups * self.pieces and self.n * self.c1 % self.planes != 0
         return count, first * self.planes % period if period > 1 else 0, ends
+
+    def start(self, block: int) -> int:
+        """First element of a block in the NCHW tensor."""
+        group, piece = divmod(block * self.units, self.pieces)
+        image, channel = divmod(group * self.planes, self.c1)
+        return (image * self.c + channel * C0) * self.pixels + self.first_pixel(piece)
 
 
 def pipes(plan: FiveHdPlan, tile_bytes: int) -> tuple[list[list[asc.LocalTensor]], Pipeline]:
@@ -108,7 +120,7 @@ def to_five_hd(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: FiveHdPlan)
         for rows, _ in sets:
             for p in range(plan.planes):
                 asc.duplicate(rows[(p * C0 + plan.c) * pitch :], 0, count=(C0 - plan.c) * pitch)
-    for u in asc.steady(plan.count(asc.get_block_idx())):
+    for u in walk(plan.count(asc.get_block_idx()), lambda u: plan.shape(first + u)):
         group, piece = divmod(first + u, plan.pieces)
         io, pixel0 = plan.io, plan.first_pixel(piece)
         slot = u % plan.buffers
@@ -141,7 +153,7 @@ def from_five_hd(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: FiveHdPla
     pitch = plan.io.pitch
     sets, pipe = pipes(plan, plan.planes * C0 * pitch * 2)
     first = asc.get_block_idx() * plan.units
-    for u in asc.steady(plan.count(asc.get_block_idx())):
+    for u in walk(plan.count(asc.get_block_idx()), lambda u: plan.shape(first + u)):
         group, piece = divmod(first + u, plan.pieces)
         io, pixel0 = plan.io, plan.first_pixel(piece)
         slot = u % plan.buffers
@@ -232,7 +244,7 @@ def five_hd_launch(x: TensorSpec, y: TensorSpec, soc: Soc) -> asc.Launch:
         gm=[("x", x.dtype, x.nbytes, "in"), ("y", y.dtype, y.nbytes, "out")],
         consts={"plan": plan},
         soc=soc,
-        signature=plan.signature,
+        signature=phased(plan.signature, lambda block: 2 * plan.start(block)),
     )
 
 

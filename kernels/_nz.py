@@ -20,8 +20,8 @@ from ascend_sim.ops.schema import TensorSpec
 
 from ._flat import global_tensor
 from ._rows import Rows, rows_of
-from ._sync import Pipeline
-from ._vector import BLOCK, MAX_REPEATS, align, ceil_div, deal, item_bytes, vector_cores
+from ._sync import Pipeline, walk
+from ._vector import BLOCK, MAX_REPEATS, align, ceil_div, deal, item_bytes, phased, vector_cores
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -73,6 +73,16 @@ class NzPlan:
     def signature(self, block: int) -> object:
         return self.count(block), block * self.units % (self.tiles * self.pieces)
 
+    def start(self, block: int) -> int:
+        """First element of a block in the row-major tensor."""
+        matrix, row, panel, _, _ = self.where(block * self.units)
+        return (matrix * self.m + row) * self.k + panel * C0
+
+    def shape(self, unit: int) -> tuple[object, ...]:
+        """What decides the instructions of a tile: rows, panels, and whether it ends the tensor."""
+        matrix, row, _, panels, io = self.where(unit)
+        return min(self.rows, self.m - row), panels, io, matrix + 1 == self.batch and row + self.rows >= self.m
+
     def where(self, unit: int) -> tuple[int, int, int, int, Rows]:
         """(matrix, first row, first panel, panels, row method) of a tile."""
         rest, piece = divmod(unit, self.pieces)
@@ -96,7 +106,7 @@ def nd_to_nz(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: NzPlan) -> No
     source, target = global_tensor(src), global_tensor(dst)
     sets, pipe = _buffers(plan), Pipeline(plan.buffers)
     first = asc.get_block_idx() * plan.units
-    for u in asc.steady(plan.count(asc.get_block_idx())):
+    for u in walk(plan.count(asc.get_block_idx()), lambda u: plan.shape(first + u)):
         matrix, row0, panel, panels, io = plan.where(first + u)
         slot = u % plan.buffers
         nd, nz = sets[slot]
@@ -159,7 +169,7 @@ def nz_to_nd(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: NzPlan) -> No
     source, target = global_tensor(src), global_tensor(dst)
     sets, pipe = _buffers(plan), Pipeline(plan.buffers)
     first = asc.get_block_idx() * plan.units
-    for u in asc.steady(plan.count(asc.get_block_idx())):
+    for u in walk(plan.count(asc.get_block_idx()), lambda u: plan.shape(first + u)):
         matrix, row0, panel, panels, io = plan.where(first + u)
         slot = u % plan.buffers
         nd, nz = sets[slot]
@@ -250,5 +260,5 @@ def panels_launch(
         gm=[("x", x.dtype, x.nbytes, "in"), ("y", y.dtype, y.nbytes, "out")],
         consts={"plan": plan},
         soc=soc,
-        signature=plan.signature,
+        signature=phased(plan.signature, lambda block: 2 * plan.start(block)),
     )

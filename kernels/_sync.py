@@ -7,9 +7,23 @@ whatever the number of tiles.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from ascend_sim import asc
 
 STEADY = 2  # flag id of data that serves many tiles
+
+
+def walk(count: int, kind: Callable[[int], object]) -> Iterator[int]:
+    """The loop ``range(count)``, folded in a trace only over runs of iterations of the same ``kind``: an odd
+    iteration in the middle (the last rows of each plane, say) is never skipped."""
+    first = 0
+    while first < count:
+        end, this = first + 1, kind(first)
+        while end < count and kind(end) == this:
+            end += 1
+        yield from asc.steady(first, end)
+        first = end
 
 
 class Pipeline:

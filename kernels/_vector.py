@@ -8,6 +8,7 @@ buffered in even tiles.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -115,6 +116,14 @@ def flat_tiling(total: int, live_bytes: float, widest: int, out_item: int, soc: 
 def _limit(ub_bytes: int, live_bytes: float, widest: int, unit: int) -> int:
     most = min(int(ub_bytes // live_bytes), _TILE_LIMIT.get(widest, 8191))
     return max(most // unit * unit, unit)
+
+
+def phased(signature: Callable[[int], object], *starts: Callable[[int], int]) -> Callable[[int], object]:
+    """A block signature that also tells blocks apart by where in a 32-byte block their global data start.
+
+    ``starts`` give the first byte a block touches in each tensor: DMA from an odd address is slower, so blocks that
+    start differently do not share a trace."""
+    return lambda block: (signature(block), *(start(block) % BLOCK for start in starts))
 
 
 def deal(total: int, cores: int, unit: int = 1) -> tuple[int, int]:

@@ -19,8 +19,20 @@ from ascend_sim.ops.values.sort import _dimension
 from ._flat import global_tensor, vector_copy
 from ._lines import Heap, store_results
 from ._rows import Rows, rows_of
-from ._sync import Pipeline
-from ._vector import BLOCK, MAX_REPEATS, REPEAT, align, ceil_div, deal, item_bytes, legal, padded_dma, vector_cores
+from ._sync import Pipeline, walk
+from ._vector import (
+    BLOCK,
+    MAX_REPEATS,
+    REPEAT,
+    align,
+    ceil_div,
+    deal,
+    item_bytes,
+    legal,
+    padded_dma,
+    phased,
+    vector_cores,
+)
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -121,6 +133,11 @@ class ColumnsPlan:
     def signature(self, block: int) -> object:
         return self.count(block), block * self.units % self.pieces if self.io != self.last_io else 0
 
+    def start(self, block: int, pitch: int) -> int:
+        """First element of a block in a tensor whose slices are ``pitch`` elements apart."""
+        outer, piece = divmod(block * self.units, self.pieces)
+        return outer * pitch + piece * self.piece
+
 
 @asc.jit
 def arg_columns(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: ColumnsPlan) -> None:
@@ -133,7 +150,7 @@ def arg_columns(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: ColumnsPla
     bits, result = heap.take("uint8", room // 8), heap.take("int32", room)
     first = asc.get_block_idx() * plan.units
     pipe = Pipeline(1)
-    for u in asc.steady(plan.count(asc.get_block_idx())):
+    for u in walk(plan.count(asc.get_block_idx()), lambda u: (first + u + 1) % plan.pieces == 0):
         outer, piece = divmod(first + u, plan.pieces)
         io = plan.io if piece + 1 < plan.pieces else plan.last_io
         width = io.pitch
@@ -210,7 +227,8 @@ def plan_arg(call: OpCall, soc: Soc) -> list[asc.Launch]:
             raise NoKernel(f"a row of {depth} elements does not fit the unified buffer")
         words = item_bytes(y.dtype) // 4
         rows = RowsPlan(outer, min(most, units), units, io, largest, x.dtype, words, padded_dma(soc))
-        return [asc.Launch(arg_rows, blocks, kind, args, gm, {"plan": rows}, soc=soc, signature=rows.count)]
+        near = phased(rows.count, lambda b: b * units * depth * item, lambda b: b * units * 4 * words)
+        return [asc.Launch(arg_rows, blocks, kind, args, gm, {"plan": rows}, soc=soc, signature=near)]
     if y.dtype == "int64":
         raise NoKernel("ArgMax over an inner axis to int64")
     selects = legal(soc, "vcmpvs_gt", "float32")
@@ -224,4 +242,7 @@ def plan_arg(call: OpCall, soc: Soc) -> list[asc.Launch]:
         raise NoKernel("rows shorter than a block")
     units, blocks = deal(outer * ceil_div(inner, piece), cores)
     plan = ColumnsPlan(outer, depth, inner, piece, io, last, units, largest, x.dtype, selects)
-    return [asc.Launch(arg_columns, blocks, kind, args, gm, {"plan": plan}, soc=soc, signature=plan.signature)]
+    alike = phased(
+        plan.signature, lambda b: plan.start(b, depth * inner) * item, lambda b: plan.start(b, inner) * 4
+    )
+    return [asc.Launch(arg_columns, blocks, kind, args, gm, {"plan": plan}, soc=soc, signature=alike)]

@@ -21,8 +21,8 @@ from ascend_sim.ops.schema import TensorSpec
 from ._flat import compile_steps, global_tensor, registers, vector_copy
 from ._program import Allocation, Program, allocate
 from ._rows import Rows, rows_of
-from ._sync import STEADY, Pipeline
-from ._vector import BLOCK, align, ceil_div, deal, item_bytes, memory_dtype, vector_cores
+from ._sync import STEADY, Pipeline, walk
+from ._vector import BLOCK, align, ceil_div, deal, item_bytes, memory_dtype, phased, vector_cores
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -130,6 +130,19 @@ class BroadcastPlan:
         """Operands loaded tile by tile."""
         return [(i, o) for i, o in enumerate(self.fused.operands) if o.row]
 
+    def shape(self, unit: int) -> tuple[int, bool]:
+        """(rows, whether it is the last piece of its rows) of a unit."""
+        group, piece = divmod(unit % (self.row_groups * self.column_groups), self.column_groups)
+        return min(self.row_block, self.fused.rows - group * self.row_block), piece + 1 == self.column_groups
+
+    def starts(self, block: int) -> list[int]:
+        """First element of a block in the output and in every operand loaded tile by tile."""
+        outer, rest = divmod(block * self.units, self.row_groups * self.column_groups)
+        group, piece = divmod(rest, self.column_groups)
+        row, column = group * self.row_block, piece * self.column_block
+        moving = [self.offset(o, outer) + row * o.row + column * o.column for _, o in self.moving()]
+        return [(outer * self.fused.rows + row) * self.fused.length + column, *moving]
+
     def signature(self, block: int) -> object:
         """Blocks with equal signatures issue the same instructions."""
         first = block * self.units
@@ -161,7 +174,7 @@ def broadcast_kernel(*gm: asc.GlobalAddress, plan: BroadcastPlan) -> None:
     tiles_per_unit = ceil_div(plan.row_block, plan.tile_rows)
     if renewed:
         asc.set_flag(asc.HardEvent.V_MTE2, STEADY)
-    for u in asc.steady(count):
+    for u in walk(count, lambda u: plan.shape(first + u)):
         outer, rest = divmod(first + u, plan.row_groups * plan.column_groups)
         group, piece = divmod(rest, plan.column_groups)
         row0, column0 = group * plan.row_block, piece * plan.column_block
@@ -263,6 +276,7 @@ def broadcast_launch(
     plan = BroadcastPlan(fused, program, allocation, main, last, row_block, column_block, tile_rows, buffers, 1)
     units, blocks = deal(plan.total_units, cores)
     plan = replace(plan, units=units)
+    moved = 1 + len(plan.moving())
     return asc.Launch(
         broadcast_kernel,
         block_dim=blocks,
@@ -271,7 +285,7 @@ def broadcast_launch(
         gm=[(name, memory_dtype(spec.dtype), spec.nbytes, role) for name, spec, role in specs],
         consts={"plan": plan},
         soc=soc,
-        signature=plan.signature,
+        signature=phased(plan.signature, *(lambda b, s=s: plan.starts(b)[s] * min(items) for s in range(moved))),
     )
 
 

@@ -23,7 +23,7 @@ from ._flat import global_tensor
 from ._map import Operand, plan_map
 from ._program import Builder, Reg
 from ._rows import Rows, rows_of
-from ._sync import Mover
+from ._sync import Mover, walk
 from ._vector import BLOCK, ceil_div, deal, item_bytes, vector_cores
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def gather_kernel(x: asc.GlobalAddress, index: asc.GlobalAddress, y: asc.GlobalA
     mover = Mover(plan.buffers)
     first = asc.get_block_idx() * plan.units
     length = plan.io.length
-    for u in asc.steady(plan.count(asc.get_block_idx())):
+    for u in walk(plan.count(asc.get_block_idx()), lambda u: (first + u + 1) % plan.groups == 0):
         outer, group = divmod(first + u, plan.groups)
         slot = u % plan.buffers
         at = group * plan.tile

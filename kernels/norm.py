@@ -25,7 +25,7 @@ from ._map import Operand, plan_map
 from ._program import Builder, Reg
 from ._rows import rows_of
 from ._sync import STEADY, Pipeline
-from ._vector import BLOCK, REPEAT, align, ceil_div, deal, item_bytes, legal, padded_dma, vector_cores
+from ._vector import BLOCK, REPEAT, align, ceil_div, deal, item_bytes, legal, padded_dma, phased, vector_cores
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -208,7 +208,10 @@ def _launch(
     args = [("in", k) for k in numbers] + [("out", o) for o in present]
     gm = [(f"x{k}", s.dtype, s.nbytes, "in") for k, s in zip(numbers, specs, strict=True)]
     gm += [(f"y{o}", s.dtype, s.nbytes, "out") for o, s in zip(present, results, strict=True)]
-    return asc.Launch(norm_kernel, blocks, kind, args, gm, {"plan": plan}, soc=soc, signature=plan.count)
+    sizes = {item_bytes(s.dtype) for s in (x, results[0])}
+    row_starts = [lambda b, n=n: b * units * length * n for n in sorted(sizes)]
+    signature = phased(plan.count, *row_starts, lambda b: b * units * item, lambda b: b * units * 4)
+    return asc.Launch(norm_kernel, blocks, kind, args, gm, {"plan": plan}, soc=soc, signature=signature)
 
 
 @kernel("LayerNorm", "LayerNormV3")

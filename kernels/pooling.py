@@ -17,7 +17,7 @@ from ascend_sim.ops.values.pooling import pool_window
 
 from ._flat import global_tensor
 from ._spatial import spatial_launch
-from ._sync import Pipeline
+from ._sync import Pipeline, walk
 from ._vector import BLOCK, MAX_REPEATS, REPEAT, align, ceil_div, deal, vector_cores
 
 if TYPE_CHECKING:
@@ -55,6 +55,14 @@ class PoolPlan:
 
     def rows_in(self, rows: int) -> int:
         return (rows - 1) * self.stride[0] + self.dilation[0] * (self.kernel[0] - 1) + 1
+
+    def shape(self, strip: int) -> tuple[int, int, int]:
+        """(output rows, padding rows above, input rows) of a strip."""
+        row0 = strip * self.rows
+        rows = min(self.rows, self.out[0] - row0)
+        top = row0 * self.stride[0] - self.before[0]
+        low, high = max(top, 0), min(top + self.rows_in(rows), self.size[0])
+        return rows, low - top, high - low
 
     def count(self, block: int) -> int:
         return min(self.units, self.planes * self.strips - block * self.units)
@@ -101,7 +109,7 @@ def pool_kernel(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: PoolPlan) 
         _fill_shares(plan, shares)
     pipe = Pipeline(plan.buffers)
     first = asc.get_block_idx() * plan.units
-    for u in asc.steady(plan.count(asc.get_block_idx())):
+    for u in walk(plan.count(asc.get_block_idx()), lambda u: plan.shape((first + u) % plan.strips)):
         plane, strip = divmod(first + u, plan.strips)
         slot = u % plan.buffers
         row0 = strip * plan.rows

@@ -20,8 +20,8 @@ from ._flat import global_tensor, vector_copy
 from ._lines import COMBINE, Heap, Lines, lines_of, neutral, store_results
 from ._rows import Rows, rows_of
 from ._spatial import spatial_launch
-from ._sync import Pipeline
-from ._vector import BLOCK, REPEAT, align, ceil_div, deal, item_bytes, legal, padded_dma, vector_cores
+from ._sync import Pipeline, walk
+from ._vector import BLOCK, REPEAT, align, ceil_div, deal, item_bytes, legal, padded_dma, phased, vector_cores
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -132,6 +132,11 @@ class ColumnsPlan:
     def signature(self, block: int) -> object:
         return self.count(block), block * self.units % self.pieces if self.io != self.last_io else 0
 
+    def start(self, block: int, pitch: int) -> int:
+        """First element of a block in a tensor whose slices are ``pitch`` elements apart."""
+        outer, piece = divmod(block * self.units, self.pieces)
+        return outer * pitch + piece * self.piece
+
 
 @asc.jit
 def reduce_columns(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: ColumnsPlan) -> None:
@@ -146,7 +151,7 @@ def reduce_columns(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Columns
     first = asc.get_block_idx() * plan.units
     steps = ceil_div(plan.depth, plan.rows)
     pipe = Pipeline(plan.buffers)
-    for u in asc.steady(plan.count(asc.get_block_idx())):
+    for u in walk(plan.count(asc.get_block_idx()), lambda u: (first + u + 1) % plan.pieces == 0):
         outer, piece = divmod(first + u, plan.pieces)
         io = plan.io if piece + 1 < plan.pieces else plan.last_io
         width = io.pitch
@@ -264,7 +269,8 @@ def _rows(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int], what: tuple[str,
         rows, length, tile, piece, units, lines_of(soc, io, work), lines_of(soc, last, work), how, factor, x.dtype,
         buffers, padded_dma(soc),
     )  # fmt: skip
-    return _launch(reduce_rows, x, y, plan, plan.count, blocks, soc)
+    signature = phased(plan.count, lambda b: b * units * length * item, lambda b: b * units * item)
+    return _launch(reduce_rows, x, y, plan, signature, blocks, soc)
 
 
 def _columns(
@@ -297,7 +303,10 @@ def _columns(
     units, blocks = deal(outer * ceil_div(inner, piece), cores)
     buffers = 2 if units * ceil_div(depth, rows) > 1 else 1
     plan = ColumnsPlan(outer, depth, inner, piece, rows, io, last, units, how, factor, x.dtype, work, buffers)
-    return _launch(reduce_columns, x, y, plan, plan.signature, blocks, soc)
+    signature = phased(
+        plan.signature, lambda b: plan.start(b, depth * inner) * item, lambda b: plan.start(b, inner) * item
+    )
+    return _launch(reduce_columns, x, y, plan, signature, blocks, soc)
 
 
 def _launch(

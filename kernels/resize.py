@@ -20,7 +20,7 @@ from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.values import resize as values
 
 from ._flat import global_tensor, vector_copy
-from ._sync import Pipeline
+from ._sync import Pipeline, walk
 from ._vector import BLOCK, ceil_div, deal, vector_cores
 
 if TYPE_CHECKING:
@@ -58,6 +58,13 @@ class ResizePlan:
 
     def signature(self, block: int) -> object:
         return self.count(block), block * self.units % self.strips
+
+    def shape(self, strip: int, reach: int) -> object:
+        """What a strip issues: output rows, input rows, and where the output rows come from."""
+        first = strip * self.rows
+        rows = min(self.rows, self.out[0] - first)
+        low, high = self.span(first, rows, reach)
+        return rows, high - low, tuple(r - low for r in self.row[first : first + rows])
 
     def span(self, first: int, rows: int, reach: int) -> tuple[int, int]:
         """Input rows [low, high) that output rows [first, first + rows) need."""
@@ -100,7 +107,7 @@ def nearest_kernel(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: ResizeP
     ]
     pipe = Pipeline(plan.buffers)
     first = asc.get_block_idx() * plan.units
-    for u in asc.steady(plan.count(asc.get_block_idx())):
+    for u in walk(plan.count(asc.get_block_idx()), lambda u: plan.shape((first + u) % plan.strips, 0)):
         plane, strip = divmod(first + u, plan.strips)
         slot = u % plan.buffers
         row0 = strip * plan.rows
@@ -162,7 +169,7 @@ def bilinear_kernel(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Resize
     pipe = Pipeline(plan.buffers)
     first = asc.get_block_idx() * plan.units
     following = [min(c + 1, width - 1) for c in plan.column]
-    for u in asc.steady(plan.count(asc.get_block_idx())):
+    for u in walk(plan.count(asc.get_block_idx()), lambda u: plan.shape((first + u) % plan.strips, 1)):
         plane, strip = divmod(first + u, plan.strips)
         slot = u % plan.buffers
         row0 = strip * plan.rows

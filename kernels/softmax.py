@@ -20,8 +20,8 @@ from ascend_sim.ops.shapes import axes_of, ints
 from ._flat import global_tensor
 from ._lines import Heap, Lines, lines_of, reciprocal
 from ._rows import Rows, rows_of
-from ._sync import Pipeline
-from ._vector import BLOCK, REPEAT, align, ceil_div, deal, item_bytes, legal, vector_cores
+from ._sync import Pipeline, walk
+from ._vector import BLOCK, REPEAT, align, ceil_div, deal, item_bytes, legal, phased, vector_cores
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -149,6 +149,11 @@ class ColumnsPlan:
     def signature(self, block: int) -> object:
         return self.count(block), block * self.units % self.pieces if self.io != self.last_io else 0
 
+    def start(self, block: int) -> int:
+        """First element of a block."""
+        outer, piece = divmod(block * self.units, self.pieces)
+        return outer * self.depth * self.inner + piece * self.piece
+
 
 @asc.jit
 def softmax_columns(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: ColumnsPlan) -> None:
@@ -164,7 +169,7 @@ def softmax_columns(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Column
     half = heap.take("float16", plan.depth * pitch) if plan.exp_half else None
     first = asc.get_block_idx() * plan.units
     pipe = Pipeline(1)
-    for u in asc.steady(plan.count(asc.get_block_idx())):
+    for u in walk(plan.count(asc.get_block_idx()), lambda u: (first + u + 1) % plan.pieces == 0):
         outer, piece = divmod(first + u, plan.pieces)
         io = plan.io if piece + 1 < plan.pieces else plan.last_io
         width = io.pitch
@@ -246,7 +251,8 @@ def _rows_launch(x: TensorSpec, y: TensorSpec, rows: int, length: int, log: bool
     plan = SoftmaxPlan(
         rows, tile, units, lines, half_lines, x.dtype, y.dtype, log, exp_half, legal(soc, "vdiv", "float32")
     )
-    return _launch(softmax_rows, x, y, plan, plan.count, blocks, soc)
+    signature = phased(plan.count, lambda b: b * units * length * item, lambda b: b * units * length * out_item)
+    return _launch(softmax_rows, x, y, plan, signature, blocks, soc)
 
 
 def _columns_launch(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int, int], log: bool, soc: Soc) -> asc.Launch:
@@ -272,7 +278,8 @@ def _columns_launch(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int, int], l
     plan = ColumnsPlan(
         outer, depth, inner, piece, io, last, units, x.dtype, y.dtype, log, exp_half, legal(soc, "vdiv", "float32")
     )
-    return _launch(softmax_columns, x, y, plan, plan.signature, blocks, soc)
+    signature = phased(plan.signature, lambda b: plan.start(b) * item, lambda b: plan.start(b) * out_item)
+    return _launch(softmax_columns, x, y, plan, signature, blocks, soc)
 
 
 def _launch(

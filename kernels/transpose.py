@@ -21,7 +21,7 @@ from ._copy import Box, copy_launch
 from ._flat import global_tensor
 from ._rows import Rows, rows_of
 from ._sync import Pipeline
-from ._vector import BLOCK, MAX_REPEATS, align, ceil_div, deal, item_bytes, legal, padded_dma, vector_cores
+from ._vector import BLOCK, MAX_REPEATS, align, ceil_div, deal, item_bytes, legal, padded_dma, phased, vector_cores
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -70,6 +70,14 @@ class TransposePlan:
 
     def signature(self, block: int) -> object:
         return self.count(block)
+
+    def start(self, block: int) -> tuple[int, int]:
+        """First element of a block in the input and in the output."""
+        rest, column = divmod(block * self.units, self.n.tiles)
+        outer, row = divmod(rest, self.m.tiles)
+        src, dst = self.where(outer)
+        m0, n0 = self.m.first(row), self.n.first(column)
+        return src + m0 * self.m.stride + n0, dst + n0 * self.n.stride + m0
 
     def where(self, outer: int) -> tuple[int, int]:
         """First input and output element of a flat index over the loops."""
@@ -208,6 +216,6 @@ def plan_transpose(call: OpCall, soc: Soc) -> list[asc.Launch]:
             gm=[("x", dtype, x.nbytes, "in"), ("y", dtype, y.nbytes, "out")],
             consts={"plan": plan},
             soc=soc,
-            signature=plan.signature,
+            signature=phased(plan.signature, *(lambda b, s=s: plan.start(b)[s] * item for s in (0, 1))),
         )
     ]
