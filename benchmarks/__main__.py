@@ -2,7 +2,8 @@
 
     operators   accuracy on the operator rows of ``data/ops_calibration.csv``
     networks    accuracy on the network rows of ``data/models_calibration.csv`` (builds the networks first, 0.4 GB)
-    speed       instructions per second of trace and replay, and of a whole operator
+    micro       accuracy on single instructions and data paths (``python -m benchmarks.micro`` lists them)
+    speed       CPU seconds and memory of simulating operators and a network, and the rate of replay
 
 ``--models DIR`` keeps the built networks there.
 """
@@ -44,30 +45,21 @@ def networks(models: Path) -> list[Line]:
 
 
 def speed(models: Path) -> list[Line]:
-    """A large matrix product on the default chip: traced once, then replayed under another clock."""
-    from ascend_sim import ops
-    from ascend_sim.engine.memory import L2
-    from ascend_sim.ops.cost import op_timing
-    from ascend_sim.ops.schema import TensorSpec
-    from ascend_sim.soc import load_soc
+    """CPU time and memory of simulating, against the goals; see `benchmarks.speed`."""
+    from benchmarks.speed import lines
 
-    soc = load_soc("Ascend910B2")
-    ops.load()
-    operand = TensorSpec((8192, 8192), "float16")
-    call = ops.call("MatMulV2", [operand, operand, None])
-    started = time.perf_counter()
-    timing = op_timing(call, soc, L2(soc))
-    first = time.perf_counter() - started
-    other = soc.override({"cores.clock_mhz": 1650.0})
-    started = time.perf_counter()
-    op_timing(call, other, L2(other))
-    again = time.perf_counter() - started
-    executed = sum(kernel.instructions for kernel in timing.kernels)
-    return [
-        ["speed", "MatMulV2 8192^3: trace and replay", f"{first * 1e3:.0f}", "ms"],
-        ["speed", "MatMulV2 8192^3: replay under another clock", f"{again * 1e3:.0f}", "ms"],
-        ["speed", "MatMulV2 8192^3: instructions per second of replay", f"{executed / again / 1e6:.1f}", "M/s"],
-    ]
+    return [["speed", f"{what} (goal {goal}: {'met' if met == 'yes' else 'missed'})", *found.split(maxsplit=1)]
+            for what, found, goal, met in lines()]  # fmt: skip
+
+
+def micro(models: Path) -> list[Line]:
+    """Single instructions and data paths; see `benchmarks.micro`."""
+    from benchmarks.micro.__main__ import summary
+    from benchmarks.micro.rows import outcomes
+
+    return [["micro", f"{kind}: median / 90th percentile of {count} rows (goal {goal})",
+             f"{median.split()[0]} / {high.split()[0]}", "%"]
+            for kind, _, count, median, high, goal in summary(list(outcomes()))]  # fmt: skip
 
 
 def _accuracy(name: str, outcomes: list[Outcome], seconds: float) -> list[Line]:
@@ -83,6 +75,7 @@ def _line(name: str, s: Score) -> Line:
 BENCHMARKS: dict[str, Callable[[Path], list[Line]]] = {
     "operators": operators,
     "networks": networks,
+    "micro": micro,
     "speed": speed,
 }
 
