@@ -114,6 +114,7 @@ class CubeSide:
         self.a2 = [asc.LocalTensor(dtype, P.A2, s * STEP * STEP * 2, STEP * STEP) for s in range(2)]
         self.b2 = [asc.LocalTensor(dtype, P.B2, s * STEP * STEP * 2, STEP * STEP) for s in range(2)]
         self.acc = [asc.LocalTensor("float32", P.CO1, s * STEP * STEP * 4, STEP * STEP) for s in range(2)]
+        self.after: dict[Any, tuple[list[tuple[int, int, int]], tuple[int, ...]]] = {}  # what a stage leaves
         self.held: list[tuple[int, int, int]] = []  # resident query: (slot, first row, rows)
 
     def run(self) -> None:
@@ -125,11 +126,22 @@ class CubeSide:
         for i in steps_of([(keys[i] if i < len(keys) else None, keys[i - 1] if i else None)
                            for i in range(len(keys) + 1)]):  # fmt: skip
             if i < len(tiles):
-                self.scores(tiles[i], i)
+                self._stage("scores", self.scores, tiles[i], i)
             if i:
-                self.values(tiles[i - 1], i - 1)
+                self._stage("values", self.values, tiles[i - 1], i - 1)
         for ring in rings:
             ring.close()
+
+    def _stage(self, name: str, body: Callable[[Tile, int], None], tile: Tile, index: int) -> None:
+        """A stage issues the same instructions for equal tiles, equal positions of the buffer rings and queries in
+        equal buffers."""
+        rings: tuple[Any, ...] = (self.q, self.kp, self.v, self.l0, self.out)
+        key = (name, tile.key, tile.m0 % self.plan.fold, tuple(self.held), *(ring.turn for ring in rings))
+        asc.repeated(key, lambda: body(tile, index))
+        held, turns = self.after.setdefault(key, (list(self.held), tuple(ring.turn for ring in rings)))
+        self.held = list(held)
+        for ring, turn in zip(rings, turns, strict=True):
+            ring.turn = turn
 
     # ---- transfers
 
@@ -199,6 +211,7 @@ class CubeSide:
         asc.scalar_instructions(STAGE_SCALARS)
         if tile.first and self.resident:
             self._hold_query(tile)
+        self.kp.turn = 0  # the weights of the tile before end in another buffer: stages begin alike
         chunks = plan.chunks
         single = len(chunks) == 1
         slice_keys = 256 if single and chunks[0][2] <= STEP else STEP
@@ -294,6 +307,8 @@ class CubeSide:
         out = (index % SLOTS) * plan.tile_m * plan.dv
         slices = even(tile.w, 256)
         keep = len(slices) <= self.v.slots
+        loads = len(slices) * ceil_div(tile.m, STEP) * ceil_div(plan.dv, STEP)
+        self.kp.turn = -loads % self.kp.slots
         held: dict[str, Any] = {"values": [], "acc": 0}
 
         def load_values(n: int, columns: int, k: int, depth: int) -> tuple[int, int]:

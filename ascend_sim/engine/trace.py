@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -305,7 +306,7 @@ class TraceBuilder:
         return -1 if place is None else self._places.setdefault(place, len(self._places))
 
     def build(self) -> Program:
-        columns = np.array(self.code, np.int32).reshape(-1, 4)
+        columns = np.fromiter(chain.from_iterable(self.code), np.int32, 4 * len(self.code)).reshape(-1, 4)
         return Program(
             op=columns[:, 0].astype(np.uint8),
             pipe=columns[:, 1].astype(np.uint8),
