@@ -16,6 +16,7 @@ from ascend_sim.ops.values._attention import COMPRESSED, ENDLESS, Heads
 from ascend_sim.ops.values.attention import Attention, attention_of
 
 from ._attention_cube import SLOTS, CubeSide
+from ._attention_decode import MOST_KEYS, DecodePlan, decode_attention
 from ._attention_plan import AttentionPlan, Strides, blocks_of, deal, tile_sizes
 from ._attention_softmax import BLOCK
 from ._attention_vector import VectorSide
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 TRAINING = ("FlashAttentionScore",)
 SCORE_TILE = 128 * 1024  # scores of one vector core's tile in the training kernel: 512 KB
-INIT, TRAIN_INIT = 8500, 3000  # scalar instructions before the first transfer: tiling data, work list, queues
+# scalar instructions before the first transfer: tiling data, work list, queues
+INIT, TRAIN_INIT, DECODE_INIT = 8500, 3000, 500
 
 
 @asc.jit
@@ -83,8 +85,41 @@ def plan_attention(call: OpCall, soc: Soc) -> list[asc.Launch]:
         raise NoKernel("lengths known at run time only")
     if a.q_lengths != (a.q.tokens,) * a.q.batch or min(a.k_lengths) < 1:
         raise NoKernel("batch entries with fewer query tokens, or without keys")
+    if _decodes(call, a):
+        return [_decode(call, a, soc)]
     plan = _plan(call.type in TRAINING, a, _mask_shape(call, a), soc.cores.ai_core_count)
     return [_launch(call, a, plan, soc)]
+
+
+def _decodes(call: OpCall, a: Attention) -> bool:
+    """Whether the stock library takes its all-vector kernel: one float16 query row per head, no grouped heads."""
+    return (
+        call.type not in TRAINING and a.dtype == "float16" and a.q.tokens == 1 and a.group == 1 and not a.rope
+        and a.q.dim == a.v_dim <= 512 and a.at("atten_mask") < 0 and a.k_lengths is not None
+        and max(a.k_lengths) <= MOST_KEYS
+    )  # fmt: skip
+
+
+def _decode(call: OpCall, a: Attention, soc: Soc) -> asc.Launch:
+    assert a.k_lengths is not None
+    cores = soc.cores.vector_core_count
+    pairs = [(b, h) for b in range(a.q.batch) for h in range(a.q.heads)]
+    used = min(cores, len(pairs))
+    share = tuple(tuple(pairs[i * len(pairs) // used : (i + 1) * len(pairs) // used]) for i in range(used))
+    plan = DecodePlan(
+        share, a.k_lengths, a.q.dim, a.scale, _strides(a.layout, a.q, a.q.dim), _strides(a.layout, a.k, a.k.dim),
+        _strides(a.layout.rpartition("_")[2], a.q, a.v_dim), DECODE_INIT,
+    )  # fmt: skip
+    args = [("in", 0), ("in", 1), ("in", 2), ("out", 0)]
+    specs = [*call.inputs[:3], call.outputs[0]]
+    gm = [
+        (name, s.dtype, s.nbytes, role)
+        for name, s, (role, _) in zip(("q", "k", "v", "out"), specs, args, strict=True) if s is not None
+    ]  # fmt: skip
+    return asc.Launch(
+        decode_attention, block_dim=used, kind="AIV", args=args, gm=gm, consts={"plan": plan}, soc=soc,
+        signature=lambda block: tuple(a.k_lengths[b] for b, _ in share[block]), name=call.type,  # type: ignore[index]
+    )  # fmt: skip
 
 
 def _mask_shape(call: OpCall, a: Attention) -> tuple[int, int, int]:
