@@ -149,6 +149,7 @@ class Memory:
     peak_gbps: float = figure("GB/s")  # HBM/DDR interface, for rooflines and reports
     l2_kind: str = figure("name")  # cache | buffer (310: placed by the compiler)
     l2_bytes: int = figure("B")
+    l2_policy: str = figure("name")  # lru | random: which chunk makes room for a new one
     l2_read_gbps: float = figure("GB/s")  # all cores together
     l2_write_gbps: float = figure("GB/s")
     core_l1_bytes_per_cycle: float = figure("B/cycle")  # cap of one core's GM->L1 stream while all cores stream

@@ -15,7 +15,8 @@ from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
 
 from ._bias_table import BiasTable
-from ._conv_tiling import Core, Strip, core_of
+from ._conv_pool import PooledExit
+from ._conv_tiling import Core, Strip
 from ._conv_walk import ConvPlan, Part, Shape, Tile, own_columns, place_of, shapes_of, walk
 from ._cube import (
     FRACTAL,
@@ -40,7 +41,7 @@ from ._slots import Held, Slots, look_ahead
 @asc.jit
 def conv_kernel(*gm: Any, plan: ConvPlan) -> None:
     """Convolution of one core's share."""
-    core = core_of(plan.problem, plan.tiling, block_index())
+    core = plan.core(block_index())
     if min(core.images[1], core.groups[1], core.rows[1], core.blocks[1]) == 0:
         return
     arguments: dict[str, list[Any]] = {}
@@ -95,6 +96,8 @@ class _CubeSide:
             return FixpipeExit(plan.exit, self.y, plan.l0c_slots, elements)
         if plan.exit.kind == "mix":
             return MixExit(plan.exit, arguments["work"][0], plan.l0c_slots, elements)
+        if plan.pool is not None:
+            return PooledExit(plan, self.core, self.y, plan.l0c_slots, elements, bias, self.columns)
         return CoupledExit(plan.exit, self.y, arguments.get("extra", []), plan.l0c_slots, elements, bias,
                            self.columns)  # fmt: skip
 
@@ -183,6 +186,10 @@ class _CubeSide:
         """Input rows of the tile's strip, input blocks [c, c + count), a piece at a time."""
         p, s = self.p, tile.strip
         rows = s.count * p.w
+        if self.plan.image is not None:
+            self._load_image(held, tile)
+            yield
+            return
         for at, n in even(count, ceil_div(count, self.plan.a_parts)):
             for k in range(tile.images):
                 block = ((tile.image + k) * p.groups + tile.group) * p.c1 + c + at
@@ -190,6 +197,19 @@ class _CubeSide:
                 copy_rows(to, self.x[(block * p.h + s.first) * p.w * self.plan.c0 :], n, rows, p.h * p.w, rows)
             self.a_ring.hand(held, (at * p.taps, 0))
             yield
+
+    def _load_image(self, held: Held, tile: Tile) -> None:
+        """The strip's pixels, preprocessed."""
+        image, s, stored = self.plan.image, tile.strip, self.plan.stored
+        assert image is not None
+        pitch = image.columns * image.pixel
+        for k in range(tile.images):
+            to = self.a1[held.slot * self.a_slot + k * s.count * self.p.w * stored :]
+            at = ((tile.image + k) * image.rows + image.top + s.first) * pitch + image.left * image.pixel
+            asc.load_image_to_local(to, self.x[at:], asc.ImageParams(
+                s.count, self.p.w, pitch, image.pixel, image.order, image.offset, image.scale, stored,
+            ))  # fmt: skip
+        self.a_ring.hand(held)
 
     def _load_w(self, held: Held, group: int, chunk: tuple[int, int], c: int, count: int) -> Iterator[None]:
         """Weights of a chunk, input blocks [c, c + count), a piece at a time: one panel per tile width, (taps x count)
@@ -255,7 +275,7 @@ class _CubeSide:
         panel_rows = p.k1 if self.whole_w else part.count * p.taps
         source_b = self.b1[held[1].slot * self.w_slot + panel_at * panel_rows * per :]
         m, n = tile.images * tile.m[1] * 16, tile.n[1] * 16
-        channels = (p.c1 if self.whole_a else part.count) * self.plan.c0
+        channels = (p.c1 if self.whole_a else part.count) * self.plan.stored
         image_size = channels * tile.strip.count * p.w
         a_waits = self.a_ring.split(held[0], [(a_from + k + size, 0) for k, size in pieces])
         w_waits = self.w_ring.split(held[1], [(panel_at // t.tile_n, w_from + k + size) for k, size in pieces])

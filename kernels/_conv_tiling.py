@@ -36,7 +36,8 @@ class ConvProblem:
     group*; ``pads`` (left, right, top, bottom); ``item`` bytes per input element; ``exit_cycles``: vector work per
     16 x 16 output fractal besides leaving L0C; ``extras``: tensors read on the way out. ``backward``: weights are those
     of the forward convolution whose input gradient this is; they are turned and transposed on their way to L0B,
-    ``w_rows`` output channels and ``w_blocks`` blocks of C0 input channels as stored."""
+    ``w_rows`` output channels and ``w_blocks`` blocks of C0 input channels as stored. ``small``: one block of four
+    channels (C04), of which four filter positions share a fractal."""
 
     batch: int
     groups: int
@@ -59,6 +60,7 @@ class ConvProblem:
     backward: bool = False
     w_rows: int = 0
     w_blocks: int = 0
+    small: bool = False
 
     @property
     def surplus(self) -> int:
@@ -68,7 +70,13 @@ class ConvProblem:
 
     @property
     def taps(self) -> int:
-        return self.kh * self.kw
+        """Fractals along the reduction per input block: one per filter position, or per four of them."""
+        return ceil_div(self.kh * self.kw, 4) if self.small else self.kh * self.kw
+
+    @property
+    def pixel(self) -> int:
+        """Bytes of a pixel and input block in L1."""
+        return 8 if self.small else 32
 
     @property
     def k1(self) -> int:
@@ -106,12 +114,14 @@ class Strip:
 
 @dataclass(frozen=True)
 class Core:
-    """What one core computes: ranges (start, count) of images, groups, output rows and output channel blocks."""
+    """What one core computes: ranges (start, count) of images, groups, output rows and output channel blocks. The
+    first ``lead`` rows make a strip of their own."""
 
     images: tuple[int, int]
     groups: tuple[int, int]
     rows: tuple[int, int]
     blocks: tuple[int, int]
+    lead: int = 0
 
 
 @dataclass(frozen=True)
@@ -166,11 +176,12 @@ def core_of(problem: ConvProblem, tiling: ConvTiling, block: int) -> Core:
 
 
 @lru_cache(maxsize=4096)
-def strips_of(problem: ConvProblem, strip_rows: int, rows: tuple[int, int]) -> tuple[Strip, ...]:
-    """Strips of a core's rows."""
+def strips_of(problem: ConvProblem, strip_rows: int, rows: tuple[int, int], lead: int = 0) -> tuple[Strip, ...]:
+    """Strips of a core's rows, behind one of ``lead`` rows."""
     out = []
-    for row in range(rows[0], rows[0] + rows[1], strip_rows):
-        n = min(strip_rows, rows[0] + rows[1] - row)
+    starts = [*([rows[0]] if lead else []), *range(rows[0] + lead, rows[0] + rows[1], strip_rows)]
+    for row, following in zip(starts, [*starts[1:], rows[0] + rows[1]], strict=True):
+        n = following - row
         out.append(Strip(row, n, *problem.input_rows(row, n), n * problem.wo))
     return tuple(out)
 
@@ -275,7 +286,7 @@ def _bound(p: ConvProblem, b: CubeBuffers, split: tuple[int, int, int, int]) -> 
     m1 = ceil_div(rows * p.wo, 16)
     work = images * groups
     count = min(p.input_rows(min(rows, p.ho - rows), rows)[1], p.h)
-    traffic = work * count * p.w * 32 * p.c1 + groups * p.k1 * n1 * FRACTAL
+    traffic = work * count * p.w * p.pixel * p.c1 + groups * p.k1 * n1 * FRACTAL
     output = work * m1 * n1
     return max(
         work * m1 * n1 * p.k1,
@@ -336,7 +347,7 @@ def _most_rows(p: ConvProblem, rows: int) -> int:
 
 def _residencies(p: ConvProblem, room: int, start: ConvTiling, n1: int, strips: int) -> list[ConvTiling]:
     """Ways to hold a strip and a weight chunk in L1; ``strips`` per row of strips (images, or sets of them)."""
-    a_block = _most_rows(p, start.strip_rows) * p.w * 32 * start.images  # bytes of the strip per input block
+    a_block = _most_rows(p, start.strip_rows) * p.w * p.pixel * start.images  # bytes of the strip per input block
     w_block = p.taps * FRACTAL  # bytes of weights per input and output block
     tile_n = start.tile_n
     out: list[ConvTiling] = []
@@ -393,7 +404,7 @@ def core_cycles(p: ConvProblem, b: CubeBuffers, t: ConvTiling, images: int, grou
     steps = stretches * ceil_div(stretch * p.taps, t.step_k)
     load_a = work * m1 * p.k1 * FRACTAL * tiles_n / LOAD3D_BYTES[b.fixpipe]
     load_b = work * p.k1 * n1 * FRACTAL * tiles_m / LOAD2D_BYTES
-    a_once, w_once = p.c1 * _most_rows(p, t.strip_rows) * p.w * 32 * t.images, p.k1 * n1 * FRACTAL
+    a_once, w_once = p.c1 * _most_rows(p, t.strip_rows) * p.w * p.pixel * t.images, p.k1 * n1 * FRACTAL
     a_full, w_full = t.a_c1 == p.c1, t.w_c1 == p.c1
     per_strip = ceil_div(ceil_div(t.strip_rows * p.wo, 16) * t.images, t.tile_m)
     if not a_full:

@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
 from ascend_sim.isa.layout import ceil_div
 
-from ._conv_tiling import ConvProblem, ConvTiling, Core, Strip, strips_of
+from ._conv_tiling import ConvProblem, ConvTiling, Core, Strip, core_of, strips_of
 from ._cube import even, runs
 from ._exit import ExitPlan, Place
+
+
+@dataclass(frozen=True)
+class Image:
+    """8-bit images [N, rows, columns, pixel bytes]: the window from (``top``, ``left``) is the feature map, channel i
+    of which is source byte ``order[i]``, less ``offset[i]``, times ``scale[i]``."""
+
+    rows: int
+    columns: int
+    pixel: int
+    top: int
+    left: int
+    order: tuple[int, ...]
+    offset: tuple[float, ...]
+    scale: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Max pooling behind the convolution: ``size`` x ``size`` windows every ``stride``, ``pad`` before; ``rows`` and
+    ``columns`` of its result."""
+
+    size: int
+    stride: int
+    pad: int
+    rows: int
+    columns: int
 
 
 @dataclass(frozen=True)
@@ -19,7 +46,8 @@ class ConvPlan:
     """One launch. ``load3d_v2``: the chip has the window form of load3d; ``l0a``, ``l0b``, ``l0c`` bytes of a slot;
     ``roles``: what the kernel's arguments are (``x``, ``w``, ``bias``, ``extra``, ``y``, ``work``);
     ``channels``: output channels; ``a_parts``, ``w_parts``: pieces in which a strip and a chunk come to L1;
-    ``out_c0``, ``out_c1``: channels of a block of y, and blocks; ``hf32``: float32 is rounded for speed."""
+    ``out_c0``, ``out_c1``: channels of a block of y, and blocks; ``hf32``: float32 is rounded for speed; ``image``: x
+    holds 8-bit pixels that are preprocessed on the way to L1."""
 
     problem: ConvProblem
     tiling: ConvTiling
@@ -37,6 +65,23 @@ class ConvPlan:
     out_c0: int = 16
     out_c1: int = 0
     hf32: bool = False
+    image: Image | None = None
+    pool: Pool | None = None
+
+    def core(self, block: int) -> Core:
+        """Work of a block. With pooling, blocks divide its rows, and compute two rows before their own for what the
+        windows reach back to."""
+        core = core_of(self.problem, self.tiling, block)
+        if self.pool is None:
+            return core
+        parts = self.tiling.split[2]
+        size = ceil_div(self.pool.rows, parts)
+        first = block % parts * size
+        count = max(min(size, self.pool.rows - first), 0)
+        lead = 2 if first and count else 0
+        begin = first * self.pool.stride - lead
+        stop = min((first + count) * self.pool.stride, self.problem.ho)
+        return replace(core, rows=(begin, max(stop - begin, 0) if count else 0), lead=lead)
 
     @property
     def depth(self) -> int:
@@ -47,6 +92,11 @@ class ConvPlan:
     @property
     def c0(self) -> int:
         return 32 // self.problem.item
+
+    @property
+    def stored(self) -> int:
+        """Channels of a pixel and input block in L1."""
+        return 4 if self.problem.small else self.c0
 
 
 class Tile(NamedTuple):
@@ -102,7 +152,7 @@ def tiles_of(plan: ConvPlan, strip: Strip, chunk: tuple[int, int]) -> list[tuple
 def walk(plan: ConvPlan, core: Core) -> Iterator[Tile]:
     """Tiles of a core in the order in which they are computed."""
     p, t = plan.problem, plan.tiling
-    strips = strips_of(p, t.strip_rows, core.rows)
+    strips = strips_of(p, t.strip_rows, core.rows, core.lead)
     chunks = [(core.blocks[0] + a, n) for a, n in even(core.blocks[1], t.chunk_n1)]
     rows = [1 if t.images > 1 else ceil_div(ceil_div(s.m, 16), t.tile_m) for s in strips]
     columns = [ceil_div(n, t.tile_n) for _, n in chunks]
@@ -163,7 +213,7 @@ def _higher(shape: Shape, images: int) -> Shape:
 def shapes_of(plan: ConvPlan, core: Core) -> list[Shape]:
     """Shape of every tile of a core, by index (for the bias, which is placed ahead)."""
     p, t = plan.problem, plan.tiling
-    strips = strips_of(p, t.strip_rows, core.rows)
+    strips = strips_of(p, t.strip_rows, core.rows, core.lead)
     chunks = [(core.blocks[0] + a, n) for a, n in even(core.blocks[1], t.chunk_n1)]
     first = 0 if p.groups > 1 else core.blocks[0]
     sets = [n for _, n in even(core.images[1], t.images)]

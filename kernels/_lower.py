@@ -36,8 +36,16 @@ def sigmoid(b: Builder, x: Reg) -> Reg:
     return b.div(b.dup(1.0, x.dtype, fresh=True), d) if b.has("vdiv", x.dtype) else b.reciprocal(d)
 
 
-def swish(b: Builder, x: Reg, scale: float = 1.0) -> Reg:
-    return b.div(x, b.adds(b.exp(b.muls(x, -scale)), 1.0))
+def fast_sigmoid(b: Builder, x: Reg) -> Reg:
+    """--op_select_implmode=high_performance: the reciprocal instruction instead of a division."""
+    return b.reciprocal(b.adds(b.exp(b.muls(x, -1.0)), 1.0))
+
+
+def swish(b: Builder, x: Reg, scale: float = 1.0, gate: Callable[[Builder, Reg], Reg] = sigmoid) -> Reg:
+    """One division on chips with vector cores. Coupled cores run what their fusion joins: Sigmoid, then Mul."""
+    if b.soc.chip.split_cores:
+        return b.div(x, b.adds(b.exp(b.muls(x, -scale)), 1.0))
+    return b.mul(x, wide(b, gate, x if scale == 1.0 else b.muls(x, scale)))
 
 
 def tanh(b: Builder, x: Reg) -> Reg:
@@ -158,6 +166,13 @@ def squared_difference(b: Builder, x: Reg, y: Reg) -> Reg:
     return b.mul(d, d)
 
 
+def wide(b: Builder, function: Callable[..., Reg], x: Reg, *parameters: Any) -> Reg:
+    """``function`` in float32 on a half register, where the chip has a float32 exponential."""
+    if x.dtype != "float16" or not b.has("vexp", "float32"):
+        return function(b, x, *parameters)
+    return b.cast(function(b, b.cast(x, "float32"), *parameters), "float16")
+
+
 Unary = Callable[..., Reg]
 
 # Names are those of `ascend_sim.ops.epilogue`; parameters follow the register.
@@ -182,6 +197,8 @@ UNARY: dict[str, Unary] = {
     "hswish": hard_swish,
     "hsigmoid": hard_sigmoid,
     "swish": swish,
+    "fast_sigmoid": fast_sigmoid,
+    "fast_swish": lambda b, x, scale=1.0: swish(b, x, scale, fast_sigmoid),
     "gelu": gelu_tanh,
     "gelu_erf": gelu_erf,
     "softplus": softplus,
@@ -220,13 +237,18 @@ NATIVE_HALF = frozenset((
     "floor", "ceil", "round", "trunc", "add", "sub", "rsub", "mul", "div", "rdiv", "max", "min", "prelu",
 ))  # fmt: skip
 
+# Steps that widen part of their work themselves.
+GATED = frozenset(("swish", "fast_swish"))
+
 Step = tuple[Any, ...]
 
 
 def compute_dtype(soc: Soc, dtype: str, steps: Sequence[Step]) -> str:
     """The type a chain of steps is computed in: bf16 always in float32; fp16 natively when every step is plain
-    arithmetic or when the chip has no float32 exp."""
-    if dtype == "float16" and (all(s[0] in NATIVE_HALF for s in steps) or not legal(soc, "vexp", "float32")):
+    arithmetic or when the chip has no float32 exp. On coupled cores fp16 chains stay fp16 between steps, and each
+    step widens for itself: fused TBE operators keep their own casts."""
+    native = all(s[0] in NATIVE_HALF for s in steps) or not legal(soc, "vexp", "float32")
+    if dtype == "float16" and (native or not soc.chip.split_cores):
         return "float16"
     return "float32" if dtype in ("float16", "bfloat16") else dtype
 
@@ -238,8 +260,10 @@ def apply_steps(b: Builder, x: Reg, steps: Sequence[Step], extras: Sequence[Reg]
     for name, *parameters in steps:
         if name in BINARY:
             x = BINARY[name](b, x, next(rest))
-        elif name in UNARY:
+        elif name in NATIVE_HALF or name in GATED:
             x = UNARY[name](b, x, *parameters)
+        elif name in UNARY:
+            x = wide(b, UNARY[name], x, *parameters)
         else:
             raise NoKernel(f"step {name!r} has no vector sequence")
     return x

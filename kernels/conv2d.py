@@ -15,7 +15,7 @@ from ascend_sim.ops.shapes import format_of
 
 from ._arguments import conv_arguments
 from ._conv import conv_kernel
-from ._conv_tiling import ConvProblem, core_of, deepen, strips_of, tile_conv
+from ._conv_tiling import ConvProblem, deepen, strips_of, tile_conv
 from ._conv_walk import ConvPlan, bias_columns
 from ._cube import FRACTAL, cube_buffers, cube_kind, load3d_v2
 from ._exit import plan_exit
@@ -139,8 +139,8 @@ def conv_launch(call: OpCall, soc: Soc, problem: ConvProblem, channels: int) -> 
 
 def block_signature(plan: ConvPlan, block: int) -> Hashable:
     """Equal for blocks that issue the same instructions."""
-    core = core_of(plan.problem, plan.tiling, block)
-    kinds = tuple(s.kind for s in strips_of(plan.problem, plan.tiling.strip_rows, core.rows))
+    core = plan.core(block)
+    kinds = tuple(s.kind for s in strips_of(plan.problem, plan.tiling.strip_rows, core.rows, core.lead))
     return core.images[1], core.groups[1], core.blocks[1], kinds
 
 

@@ -77,8 +77,9 @@ def _steps(call: OpCall) -> list[Step]:
         "Mish": "mish", "Gelu": "gelu", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Rint": "round",
         "Trunc": "trunc", "Sign": "sign", "Expm1": "expm1", "Log1p": "log1p",
     }  # fmt: skip
+    fast = "fast_" if call.type in ("Sigmoid", "Swish") and call.attr("_op_impl_mode") == "high_performance" else ""
     if call.type in simple:
-        return [(simple[call.type],)]
+        return [(fast + simple[call.type],)]
     if call.type == "Exp":
         return _exp_steps(call)
     if call.type == "Log":
@@ -104,7 +105,7 @@ def _steps(call: OpCall) -> list[Step]:
         alpha = float(call.attr("alpha", 1.0))
         return [("elu", alpha, 1.0, 1.0 / alpha)]
     name, defaults = attributes[call.type]
-    return [(name, *(float(call.attr(n, d)) for n, d in defaults))]
+    return [(fast + name, *(float(call.attr(n, d)) for n, d in defaults))]
 
 
 def chain(

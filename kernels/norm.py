@@ -26,6 +26,7 @@ from ._program import Builder, Reg
 from ._rows import rows_of
 from ._sync import STEADY, Pipeline
 from ._vector import BLOCK, REPEAT, align, ceil_div, deal, item_bytes, legal, padded_dma, phased, vector_cores
+from .bn_infer import channel_launch
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -255,6 +256,10 @@ def plan_bn_infer(call: OpCall, soc: Soc) -> list[asc.Launch]:
     order = (1, 2, 3, 4) if call.type == "BNInfer" else (3, 4, 1, 2)  # scale, offset, mean, variance
     if x is None or x.dtype not in _FLOATS:
         raise NoKernel("no input")
+    if x.format == "NC1HWC0" and x.dtype == "float16" and x.shape[1] * x.shape[-1] == x.logical_shape[1]:
+        return [channel_launch(call, soc, order)]
+    if call.attr("epilogue", ()):
+        raise NoKernel(f"{call.type} with an epilogue outside half blocks of channels")
     present = [k for k in order if len(call.inputs) > k and call.inputs[k] is not None]
     inputs: list[TensorSpec | None] = list(call.inputs)
     for k in present:

@@ -21,6 +21,7 @@ from ascend_sim.asc.calls_cube import (
     set_load_data_repeat,
     set_mm_layout_transform,
 )
+from ascend_sim.asc.calls_image import ImageParams, load_image_to_local
 from ascend_sim.asc.calls_move import (
     data_copy,
     data_copy_pad,
@@ -284,6 +285,7 @@ __all__ = [
     "GlobalTensor",
     "HardEvent",
     "Hardware",
+    "ImageParams",
     "InitConstValueParams",
     "InstructionError",
     "IterateMode",
@@ -394,6 +396,7 @@ __all__ = [
     "ln",
     "load_data",
     "load_data_with_transpose",
+    "load_image_to_local",
     "max",
     "maxs",
     "min",

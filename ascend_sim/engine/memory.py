@@ -1,9 +1,9 @@
 """The L2 cache of a device, and what a launch finds in it.
 
-Residency is kept per 64 KiB chunk of device address, in least-recently-used order. A read miss fetches the chunk,
-a write allocates without fetching, and a dirty chunk costs memory traffic only when it is evicted. Whether a
-transfer hits is decided once per launch and kernel argument, before replay: `plan_memory` walks the arguments in the
-order the trace first touches them, all at the same relative pace (kernels stream through their tensors together).
+Residency is kept per 64 KiB chunk of device address; the least recently used one, or a random one, makes room. A read
+miss fetches the chunk, a write allocates without fetching, and a dirty chunk costs memory traffic only when it is
+evicted. Whether a transfer hits is decided once per launch and kernel argument, before replay: `plan_memory` walks the
+arguments in the order the trace first touches them, all at the same relative pace (kernels stream through their tensors together).
 
 Data that a launch reads again hits, unless the cores move more than the L2 holds between the two reads: several
 passes over a large tensor miss each time. That is known from the trace (`Program.rereads`) and believed for arguments
@@ -43,6 +43,9 @@ class L2:
         self._dirty: OrderedDict[int, bool] = OrderedDict()  # chunk -> dirty, least recently used first
         self._kernels: set[str] = set()  # kernels whose code has run since the last flush
         self._all_code = False
+        self._random = soc.memory.l2_policy == "random"
+        self._slots: list[int] = []  # resident chunks, for random replacement
+        self._draw = 1  # state of the generator
 
     def access(self, base: int, nbytes: int, write: bool) -> int:
         """Touch [base, base + nbytes); returns the bytes that were not resident (0 for writes: no fetch)."""
@@ -52,6 +55,8 @@ class L2:
         if not capacity:
             self.written_back += nbytes if write else 0
             return 0 if write else nbytes
+        if self._random:
+            return self._access_random(base, nbytes, write)
         end = base + nbytes
         missed = 0
         first, last = base // CHUNK_BYTES, (end - 1) // CHUNK_BYTES
@@ -69,6 +74,28 @@ class L2:
                 missed -= base - first * CHUNK_BYTES
             if chunk == last:
                 missed -= (last + 1) * CHUNK_BYTES - end
+        return 0 if write else missed
+
+    def _access_random(self, base: int, nbytes: int, write: bool) -> int:
+        """`access` where any resident chunk makes room for a new one, drawn by a fixed generator."""
+        lines, slots, capacity = self._dirty, self._slots, self.capacity
+        end, missed = base + nbytes, 0
+        for chunk in range(base // CHUNK_BYTES, (end - 1) // CHUNK_BYTES + 1):
+            if chunk in lines:
+                if write:
+                    lines[chunk] = True
+                continue
+            start = chunk * CHUNK_BYTES
+            missed += min(end, start + CHUNK_BYTES) - max(base, start)
+            if len(slots) < capacity:
+                slots.append(chunk)
+            else:
+                self._draw = (self._draw * 1103515245 + 12345) & 0x7FFFFFFF
+                place = (self._draw >> 8) % capacity
+                if lines.pop(slots[place]):
+                    self.written_back += CHUNK_BYTES
+                slots[place] = chunk
+            lines[chunk] = write
         return 0 if write else missed
 
     def bypass(self, base: int, nbytes: int, write: bool) -> int:
@@ -94,10 +121,14 @@ class L2:
         else:
             for chunk in range(first, last):
                 self._dirty.pop(chunk, None)
+        if self._random:
+            self._slots = [c for c in self._slots if c in self._dirty]
 
     def flush_cold(self) -> None:
         """What a benchmark does between runs: L2 filled with clean foreign lines, instruction caches lost."""
         self._dirty.clear()
+        self._slots.clear()
+        self._draw = 1
         self._kernels.clear()
         self._all_code = False
 
@@ -115,11 +146,14 @@ class L2:
     def state(self) -> Hashable:
         """Everything the next launches depend on, for `restore` and as a key of what they did."""
         lines = self._dirty
-        return array("q", lines).tobytes(), bytes(lines.values()), frozenset(self._kernels), self._all_code
+        slots = array("q", self._slots).tobytes()
+        code = frozenset(self._kernels), self._all_code
+        return array("q", lines).tobytes(), bytes(lines.values()), slots, self._draw, *code
 
     def restore(self, state: Any) -> None:
         """Return to an earlier `state`; ``written_back`` goes on counting."""
-        chunks, dirty, kernels, all_code = state
+        chunks, dirty, slots, self._draw, kernels, all_code = state
+        self._slots = list(array("q", slots))
         self._dirty = OrderedDict(zip(array("q", chunks), map(bool, dirty), strict=True))
         self._kernels = set(kernels)
         self._all_code = all_code
@@ -271,10 +305,29 @@ def _missed_again(trace: KernelTrace, soc: Soc, streams: Sequence[_Stream]) -> d
         return {}
     unit = "AIC" if trace.kind == "MIX" else trace.kind
     active = min(trace.block_dim, core_count(soc, unit))
-    far = trace.reread_bytes(soc.memory.l2_bytes // active)
+    own = soc.memory.l2_bytes // active
+    far = trace.reread_bytes(own)
     if not far:
         return {}
+    if soc.memory.l2_policy == "random":
+        far = _evicted_at_random(trace, own, far)
     again = trace.reread_bytes()
     return {
         s.key: far[s.key[0]] for s in repeated if s.key[0] in far and moved[s.key] - again[s.key[0]] <= SHARED * s.size
     }
+
+
+# Borders of classes of distance between two reads, in cache sizes, and the share of each class that is evicted in
+# between when victims are random: m = 1 - exp(-m d), since m of the bytes moved in between displace something.
+_DISTANCES = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0)
+_EVICTED = (0.21, 0.48, 0.71, 0.89, 0.98, 1.0)
+
+
+def _evicted_at_random(trace: KernelTrace, own: int, far: dict[int, int]) -> dict[int, int]:
+    """Evicted bytes of ``far``, which are read again after more than a core's part ``own`` of the cache."""
+    total: dict[int, float] = {}
+    beyond = [far, *(trace.reread_bytes(int(own * d)) for d in _DISTANCES[1:]), {}]
+    for near, farther, share in zip(beyond, beyond[1:], _EVICTED, strict=False):
+        for arg, nbytes in near.items():
+            total[arg] = total.get(arg, 0.0) + share * (nbytes - farther.get(arg, 0))
+    return {arg: int(nbytes) for arg, nbytes in total.items()}

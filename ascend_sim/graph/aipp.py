@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from ascend_sim.graph.edit import sort_nodes
 from ascend_sim.graph.errors import AtcError
+from ascend_sim.graph.evaluate import evaluate, infer
 from ascend_sim.graph.ir import Graph, Node
 from ascend_sim.ops.registry import OpDef, find, register
-from ascend_sim.ops.schema import OpCall, TensorSpec, freeze
+from ascend_sim.ops.schema import OpCall, TensorSpec, freeze, freeze_attrs
 
 Array = NDArray[Any]
 FORMATS = {1: "YUV420SP_U8", 2: "XRGB8888_U8", 3: "RGB888_U8", 4: "YUV400_U8"}
@@ -269,10 +270,50 @@ def _values(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
         return [result.astype(call.outputs[0].dtype)]
 
 
+# -- fused with the first convolution
+
+FUSED = "AippConv2D"  # attributes of Conv2D, ``aipp``, ``small_channel`` and, with max pooling behind it, ``pool``
+_OWN = ("aipp", "small_channel", "pool")
+
+
+def _inner_calls(inputs: Sequence[TensorSpec | None], attrs: dict[str, Any]) -> list[OpCall]:
+    """Conv2D (and MaxPoolV3) calls that follow the preprocessing, on logical specs; outputs inferred."""
+    weights = inputs[1]
+    assert weights is not None
+    picture = replace(_infer(inputs, attrs)[0], dtype=weights.dtype)
+    rest = {k: v for k, v in attrs.items() if k not in _OWN}
+    outs = infer("Conv2D", [picture, *inputs[1:]], rest)
+    calls = [OpCall("Conv2D", (picture, *inputs[1:]), tuple(outs), freeze_attrs(rest))]
+    if "pool" in attrs:
+        pool = dict(attrs["pool"])
+        pooled = infer("MaxPoolV3", outs, pool)
+        calls.append(OpCall("MaxPoolV3", tuple(outs), tuple(pooled), freeze_attrs(pool)))
+    return calls
+
+
+def _infer_fused(inputs: Sequence[TensorSpec | None], attrs: dict[str, Any]) -> list[TensorSpec]:
+    return list(_inner_calls(inputs, attrs)[-1].outputs)
+
+
+def _fused_values(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
+    image = arrays[0]
+    assert image is not None
+    first, *others = _inner_calls(call.inputs, dict(call.attrs))
+    picture = first.inputs[0]
+    assert picture is not None
+    with np.errstate(over="ignore"):
+        x = preprocess(image, _config_of({"aipp": call.attr("aipp")})).astype(picture.dtype)
+    results = evaluate(first, [x, *arrays[1:]])
+    for other in others:
+        results = evaluate(other, results)
+    return results
+
+
 def declare() -> None:
-    """Register the Aipp operator (once)."""
+    """Register the operators of this module (once)."""
     if find("Aipp") is None:
         register(OpDef("Aipp", _infer, _values, "movement", False, ("images",)))
+        register(OpDef(FUSED, _infer_fused, _fused_values, "conv", False, ("images", "filter", "bias?")))
 
 
 def insert(graph: Graph, configs: Sequence[AippConfig]) -> None:
@@ -303,8 +344,6 @@ def insert(graph: Graph, configs: Sequence[AippConfig]) -> None:
 
 def _complete(config: AippConfig, height: int, width: int) -> AippConfig:
     """Sizes left out follow from the network's input; what does not add up is an error."""
-    from dataclasses import replace
-
     up, down, before, after = config.borders
     inner_h, inner_w = height - up - down, width - before - after
     if config.crop:

@@ -33,8 +33,6 @@ class Flag:
 # Accepted for compatibility; they change nothing here. Default -> names.
 _IGNORED: dict[str, tuple[str, ...]] = {
     "": (
-        "op_select_implmode",
-        "optypelist_for_implmode",
         "op_precision_mode",
         "modify_mixlist",
         "keep_dtype",
@@ -59,7 +57,6 @@ _IGNORED: dict[str, tuple[str, ...]] = {
         "model_relation_config",
     ),
     "0": (
-        "enable_small_channel",
         "disable_reuse_memory",
         "virtual_type",
         "deterministic",
@@ -105,6 +102,9 @@ FLAGS: tuple[Flag, ...] = (
     Flag("input_fp16_nodes", "", "used", 'inputs that the application gives as fp16: "name1;name2"'),
     Flag("out_nodes", "", "used", 'outputs of the converted model: "node1:0;node2:0"'),
     Flag("fusion_switch_file", "", "used", "file that switches fusion passes off"),
+    Flag("op_select_implmode", "", "used", "high_precision or high_performance"),
+    Flag("optypelist_for_implmode", "", "used", 'operator types it applies to: "Sigmoid,Tanh"; all when left out'),
+    Flag("enable_small_channel", "0", "used", "1: the first convolution packs four channels (with static AIPP)"),
     Flag("log", "null", "used", "null, debug, info, warning or error"),
     Flag("om", "", "used", "path of an .om (modes 1 and 6)"),
     Flag("json", "", "used", "path of the json (mode 1)"),
@@ -220,6 +220,23 @@ def _batches(text: str) -> tuple[int, ...]:
     return tuple(sorted(sizes))
 
 
+IMPL_MODES = (
+    "high_precision", "high_performance", "high_precision_for_all", "high_performance_for_all",
+)  # fmt: skip
+
+
+def _high_performance(values: dict[str, str]) -> frozenset[str]:
+    """Operator types of --op_select_implmode=high_performance."""
+    types = frozenset(t.strip() for t in values["optypelist_for_implmode"].split(",") if t.strip())
+    if not values["op_select_implmode"]:
+        if types:
+            raise AtcError("E10007", "--optypelist_for_implmode needs --op_select_implmode")
+        return frozenset()
+    if not _choice(values, "op_select_implmode", IMPL_MODES, "E10001").startswith("high_performance"):
+        return frozenset()
+    return types or frozenset(("ALL",))
+
+
 def compile_options(values: dict[str, str], name: str, command: str) -> CompileOptions:
     """Checked options of a conversion. Raises `AtcError`."""
     from ascend_sim.graph.aipp import parse_config
@@ -249,6 +266,8 @@ def compile_options(values: dict[str, str], name: str, command: str) -> CompileO
         dynamic_batch=batches,
         aipp=tuple(parse_config(values["insert_op_conf"])) if values["insert_op_conf"] else (),
         switched_off=read_switches(values["fusion_switch_file"]) if values["fusion_switch_file"] else frozenset(),
+        high_performance=_high_performance(values),
+        small_channel=_choice(values, "enable_small_channel", ("0", "1"), "E10001") == "1",
         name=name,
         command=command,
     )

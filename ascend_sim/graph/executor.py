@@ -61,7 +61,7 @@ class _Variant:
         from ascend_sim.graph.plan import is_free
 
         ops.load(kernels=False)
-        if any(node.type == "Aipp" for node in graph.nodes):
+        if any(node.type in ("Aipp", "AippConv2D") for node in graph.nodes):
             from ascend_sim.graph.aipp import declare
 
             declare()
@@ -73,7 +73,7 @@ class _Variant:
         keep = {*graph.outputs, *graph.constants}
         for position, node in enumerate(graph.nodes):
             call = None
-            if not is_free(node.type):
+            if not is_free(node):
                 call = call_of(graph, node)
                 self.calls.append(NodeCall(node.name, call, tuple(node.inputs), tuple(node.outputs)))
             dead = {n for n in (*node.inputs, *node.outputs) if n and n not in keep and last.get(n, -1) <= position}

@@ -27,7 +27,9 @@ OUTPUT_TYPES = {"FP32": "float32", "FP16": "float16", "UINT8": "uint8", "INT8": 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Options of one compilation, already checked. ``switched_off`` names passes that do not run."""
+    """Options of one compilation, already checked. ``switched_off`` names passes that do not run;
+    ``high_performance`` the operators that trade exactness for speed (--op_select_implmode); ``small_channel`` lets the
+    first convolution pack four channels (--enable_small_channel)."""
 
     input_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     input_format: str = "NCHW"
@@ -38,6 +40,8 @@ class CompileOptions:
     dynamic_batch: tuple[int, ...] = ()
     aipp: tuple[AippConfig, ...] = ()
     switched_off: frozenset[str] = frozenset()
+    high_performance: frozenset[str] = frozenset()  # operator types, or "ALL"
+    small_channel: bool = False
     name: str = ""
     command: str = ""
     progress: Callable[[str], None] | None = field(default=None, compare=False)

@@ -1,7 +1,8 @@
 """Memory plan of a compiled graph: where every tensor lives. (`ascend_sim.graph.weights` lays out the constants.)
 
 Intermediate tensors share one work area by liveness (first fit, lowest address); operators that only rename a tensor
-(Reshape and the like) alias their input. Everything is aligned to 512 bytes, as in models made by ATC.
+(Reshape and the like) alias their input, and the parts of a concat without a task lie in its output. Everything else is
+aligned to 512 bytes, as in models made by ATC.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ascend_sim import ops
-from ascend_sim.graph.ir import Graph
+from ascend_sim.graph.ir import Graph, Node
 
 ALIGN = 512
+NO_TASK = "_no_task"  # attribute of operators whose inputs are written where their output lies
 
 
 def aligned(nbytes: int) -> int:
@@ -36,30 +38,47 @@ class MemoryPlan:
     weight_size: int = 0
 
 
-def is_free(op_type: str) -> bool:
-    """Whether an operator costs no device time and its output is its input."""
-    op = ops.registry.find(op_type)
-    return op is not None and op.host
+def is_free(node: Node) -> bool:
+    """Whether an operator costs no device time: its output is its input, or its inputs were made in place."""
+    op = ops.registry.find(node.type)
+    return (op is not None and op.host) or bool(node.attrs.get(NO_TASK))
 
 
-def _roots(graph: Graph) -> dict[str, str]:
-    """Tensor -> tensor whose buffer it shares."""
-    roots: dict[str, str] = {}
-    for node in graph.nodes:
-        if is_free(node.type) and node.inputs:
-            source = node.inputs[0]
-            roots[node.outputs[0]] = roots.get(source, source)
-    return roots
+class _Aliases:
+    """Tensors that lie in the buffer of another one: renamed ones, and the parts of a concat without a task."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.inside: dict[str, tuple[str, int]] = {}  # tensor -> (tensor it lies in, byte offset)
+        for node in graph.nodes:
+            if not is_free(node) or not node.inputs:
+                continue
+            if not node.attrs.get(NO_TASK):
+                self.inside[node.outputs[0]] = (node.inputs[0], 0)
+                continue
+            offset = 0
+            for name in node.inputs:
+                root, at = self(name)
+                if root != node.outputs[0]:  # the parts of a longer concat may be joined already
+                    self.inside[root] = (node.outputs[0], offset - at)
+                offset += graph.specs[name].nbytes
+
+    def __call__(self, name: str) -> tuple[str, int]:
+        """(tensor that owns the buffer, byte offset in it)."""
+        offset = 0
+        while name in self.inside:
+            name, at = self.inside[name]
+            offset += at
+        return name, offset
 
 
 def plan_memory(graph: Graph) -> MemoryPlan:
     """Place every tensor of a sorted graph."""
     ops.load(kernels=False)
     plan = MemoryPlan()
-    roots = _roots(graph)
+    aliases = _Aliases(graph)
 
     def root(name: str) -> str:
-        return roots.get(name, name)
+        return aliases(name)[0]
 
     places: dict[str, Place] = {}
     for index, name in enumerate(graph.inputs):
@@ -72,10 +91,10 @@ def plan_memory(graph: Graph) -> MemoryPlan:
     last = {root(name): position for position, node in enumerate(graph.nodes) for name in node.inputs if name}
     live: list[tuple[int, int, str]] = []  # (offset, size, name), by offset
     for position, node in enumerate(graph.nodes):
-        if is_free(node.type):
+        if is_free(node):
             continue
-        for name in node.outputs:
-            if root(name) in places:
+        for name in map(root, node.outputs):
+            if name in places:
                 continue
             size = aligned(max(graph.specs[name].nbytes, 1))
             offset = _first_fit(live, size)
@@ -86,8 +105,13 @@ def plan_memory(graph: Graph) -> MemoryPlan:
         live = [item for item in live if last.get(item[2], -1) > position]
     for node in graph.nodes:
         for name in (*node.inputs, *node.outputs):
-            if name and root(name) in places:
-                plan.places[name] = places[root(name)]
+            owner, offset = aliases(name)
+            if not name or owner not in places:
+                continue
+            place = places[owner]
+            if offset:
+                place = Place(place.region, place.value + offset, graph.specs[name].nbytes)
+            plan.places[name] = place
     for name in (*graph.inputs, *graph.outputs):
         plan.places[name] = places[root(name)]
     return plan

@@ -48,10 +48,31 @@ def _undiagonal(y: Array, shape: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(taps.transpose(0, 2, 1).reshape(-1, kh, kw)[:c, None])
 
 
+def _c04(x: Array) -> Array:
+    """[N, C, Kh, Kw] with C <= 4 -> (K1, N1, 16 n, 16 k), k running over filter positions and four channels."""
+    n, c, kh, kw = x.shape
+    k = kh * kw * 4
+    k1, n1 = -(-k // 16), -(-n // layout.CUBE)
+    padded = np.zeros((n1 * layout.CUBE, k1 * 16), x.dtype)
+    spread = np.zeros((n, kh, kw, 4), x.dtype)
+    spread[..., :c] = x.transpose(0, 2, 3, 1)
+    padded[:n, :k] = spread.reshape(n, k)
+    return np.ascontiguousarray(padded.reshape(n1, layout.CUBE, k1, 16).transpose(2, 0, 1, 3))
+
+
+def _from_c04(y: Array, shape: tuple[int, ...]) -> Array:
+    n, c, kh, kw = shape
+    k1, n1, rows, width = y.shape
+    flat = y.transpose(1, 2, 0, 3).reshape(n1 * rows, k1 * width)[:n, : kh * kw * 4]
+    return np.ascontiguousarray(flat.reshape(n, kh, kw, 4)[..., :c].transpose(0, 3, 1, 2))
+
+
 def to_storage(array: Array, spec: TensorSpec, kind: int = 1) -> Array:
     """A logical array as stored (contiguous, of ``spec.shape``). ``kind``: see `filter_kinds`."""
     if spec.format == "NC1HWC0":
         stored = layout.nchw_to_nc1hwc0(array.reshape(spec.logical_shape), spec.shape[-1])
+    elif spec.format == "FRACTAL_Z_C04":
+        stored = _c04(array)
     elif spec.format == "FRACTAL_Z":
         c0 = spec.shape[-1]
         if kind == DEPTHWISE:
@@ -76,6 +97,8 @@ def from_storage(data: bytes | memoryview, spec: TensorSpec, kind: int = 1) -> A
     logical = spec.logical_shape
     if spec.format == "NC1HWC0":
         return layout.nc1hwc0_to_nchw(stored, logical[1])
+    if spec.format == "FRACTAL_Z_C04":
+        return _from_c04(stored, logical)
     if spec.format == "FRACTAL_Z":
         n, c, kh, kw = logical
         if kind == DEPTHWISE:

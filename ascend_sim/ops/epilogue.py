@@ -47,6 +47,8 @@ UNARY: dict[str, Callable[..., Array]] = {
     "hswish": fn.hard_swish,
     "hsigmoid": lambda x, alpha=1 / 6, beta=0.5: fn.hard_sigmoid(x, alpha, beta),
     "swish": lambda x, scale=1.0: x * fn.sigmoid(x * np.float32(scale)),
+    "fast_sigmoid": fn.sigmoid,
+    "fast_swish": lambda x, scale=1.0: x * fn.sigmoid(x * np.float32(scale)),
     "gelu": fn.gelu_tanh,
     "gelu_erf": fn.gelu_erf,
     "softplus": fn.softplus,

@@ -197,7 +197,7 @@ def task_info(graph: Graph, plan: MemoryPlan) -> bytes:
 
     tasks: list[Message] = []
     for index, node in enumerate(graph.nodes):
-        if is_free(node.type):
+        if is_free(node):
             continue
         args = [address(n) for n in (*node.inputs, *node.outputs) if n and n in plan.places]
         kernel = {

@@ -12,22 +12,26 @@ from ascend_sim.graph.passes import (
     cleanup,
     elementwise_chain,
     epilogue,
+    first_conv,
     flat_matmul,
     fold,
     formats,
+    impl_mode,
     layer_norm,
     pad_fold,
     precision,
     scalars,
     scale_fold,
+    virtual_concat,
 )
 
 # In order; a name may come twice. What stock ATC calls the fusion, for --fusion_switch_file, stands beside it.
 PIPELINE: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
     ("fold", fold, ("ConstantFoldingPass",)),
     ("cleanup", cleanup, ()),
+    ("impl_mode", impl_mode, ()),
     ("scalars", scalars, ()),
-    ("activations", activations, ("HardSwishFusionPass", "SwishFusionPass", "GeluFusionPass")),
+    ("activations", activations, ("HardSwishFusionPass", "SwishFusionPass", "MishFusionPass", "GeluFusionPass")),
     ("layer_norm", layer_norm, ("LayerNormFusionPass", "LayernormOnnxFusionPass")),
     ("bn_fold", bn_fold, ("ConvBatchnormFusionPass", "BatchNormBnInferFusionPass")),
     ("scale_fold", scale_fold, ("ConvScaleFusionPass", "AABiasaddConvFusion", "MatMulBiasAddFusionPass")),
@@ -40,8 +44,10 @@ PIPELINE: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
     ("elementwise_chain", elementwise_chain, ("AutomaticUbFusion",)),
     ("precision", precision, ()),
     ("cleanup", cleanup, ()),
+    ("first_conv", first_conv, ("TbeAippConvReluMaxpoolingFusion", "TbeAippConvFusionPass", "TbeAippCommonFusionPass")),
     ("formats", formats, ()),
     ("cleanup", cleanup, ()),
+    ("virtual_concat", virtual_concat, ("ConcatCToNOptimizePass", "ConvConcatFusionPass")),
 )
 REQUIRED = frozenset(("precision", "cleanup"))
 

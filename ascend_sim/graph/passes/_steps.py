@@ -8,6 +8,10 @@ from ascend_sim.graph.ir import Graph, Node
 
 Step = tuple[Any, ...]
 
+# Attribute that --op_select_implmode sets on operators, and its value for the faster, less exact sequence.
+IMPL_MODE = "_op_impl_mode"
+HIGH_PERFORMANCE = "high_performance"
+
 _PLAIN = {
     "Relu": "relu", "Relu6": "relu6", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log", "Sqrt": "sqrt",
     "Rsqrt": "rsqrt", "Reciprocal": "reciprocal", "Abs": "abs", "Neg": "neg", "Square": "square", "Erf": "erf",
@@ -30,13 +34,14 @@ ELEMENTWISE = (*_PLAIN, *_WITH_ATTRS, *_BINARY, "ClipByValue", "FusedElementwise
 
 def unary_step(graph: Graph, node: Node) -> Step | None:
     """The step of an operator of one data input, or None."""
+    fast = "fast_" if node.attrs.get(IMPL_MODE) == HIGH_PERFORMANCE and node.type in ("Sigmoid", "Swish") else ""
     if node.type in _PLAIN:
         if node.type in ("Exp", "Log") and node.attrs:
             return None
-        return (_PLAIN[node.type],)
+        return (fast + _PLAIN[node.type],)
     if node.type in _WITH_ATTRS:
         name, attrs = _WITH_ATTRS[node.type]
-        return (name, *(float(node.attrs.get(key, default)) for key, default in attrs))
+        return (fast + name, *(float(node.attrs.get(key, default)) for key, default in attrs))
     if node.type == "ClipByValue" and len(node.inputs) == 3:
         low, high = (graph.constants.get(n) for n in node.inputs[1:])
         if low is not None and high is not None and low.size == high.size == 1:

@@ -1,4 +1,4 @@
-"""Activations written out in elementary operators, recognised: hard-swish, hard-sigmoid, swish, GELU.
+"""Activations written out in elementary operators, recognised: hard-swish, hard-sigmoid, swish, Mish, GELU.
 
 Runs after `scalars`, so constants are Adds and Muls.
 """
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ascend_sim.graph.edit import Editor
 from ascend_sim.graph.ir import Graph, Node
 from ascend_sim.graph.options import PassOptions
+from ascend_sim.graph.passes._steps import IMPL_MODE
 
 
 def _close(a: float, b: float) -> bool:
@@ -97,7 +98,23 @@ def swish(editor: Editor, node: Node) -> bool:
     for x, other in (node.inputs, node.inputs[::-1]):
         gate = _only(editor, other, "Sigmoid")
         if gate is not None and gate.inputs[0] == x:
-            _become(editor, node, "Swish", x, {"scale": 1.0}, [gate])
+            attrs: dict[str, object] = {"scale": 1.0}
+            if IMPL_MODE in gate.attrs:
+                attrs[IMPL_MODE] = gate.attrs[IMPL_MODE]
+            _become(editor, node, "Swish", x, attrs, [gate])
+            return True
+    return False
+
+
+def mish(editor: Editor, node: Node) -> bool:
+    """x * tanh(softplus(x))."""
+    if node.type != "Mul":
+        return False
+    for x, other in (node.inputs, node.inputs[::-1]):
+        tanh = _only(editor, other, "Tanh")
+        soft = _only(editor, tanh.inputs[0], "Softplus") if tanh is not None else None
+        if tanh is not None and soft is not None and soft.inputs[0] == x:
+            _become(editor, node, "Mish", x, {}, [tanh, soft])
             return True
     return False
 
@@ -143,7 +160,7 @@ def _gelu_core(editor: Editor, inputs: list[str]) -> tuple[str, list[Node], bool
     return None
 
 
-PATTERNS: tuple[Callable[[Editor, Node], bool], ...] = (hard_swish, hard_sigmoid, swish, gelu)
+PATTERNS: tuple[Callable[[Editor, Node], bool], ...] = (hard_swish, hard_sigmoid, swish, mish, gelu)
 
 
 def run(graph: Graph, options: PassOptions) -> bool:

@@ -1,4 +1,4 @@
-"""Elementwise work fused behind convolutions and matrix products.
+"""Elementwise work fused behind convolutions, matrix products and batch normalisation.
 
 What can be fused depends on how results leave the cube: through the fix-pipe of chips whose cube and vector cores are
 separate, only ReLU; through the vector unit of the coupled ones (310, 310P, 910), any chain of steps, a residual
@@ -38,8 +38,8 @@ def allowed(step: Step, node: Node, soc: Soc) -> bool:
 
 
 UB_STEPS = frozenset((
-    "relu", "relu6", "clip", "leaky_relu", "sigmoid", "tanh", "hswish", "hsigmoid", "swish", "gelu", "gelu_erf", "muls",
-    "adds",
+    "relu", "relu6", "clip", "leaky_relu", "sigmoid", "tanh", "hswish", "hsigmoid", "swish", "gelu", "gelu_erf", "mish",
+    "fast_sigmoid", "fast_swish", "muls", "adds",
 ))  # fmt: skip
 
 
@@ -78,5 +78,10 @@ def run(graph: Graph, options: PassOptions) -> bool:
             if extra:
                 editor.set_inputs(node, [*inputs, extra])
             node.attrs["epilogue"] = (*node.attrs.get("epilogue", ()), step)
+            editor.absorb(node, user)
+    for node in editor.nodes("BNInfer"):
+        user = editor.only_user(node.outputs[0])
+        if user is not None and user.type == "Relu" and len(graph.specs[node.outputs[0]].shape) == 4:
+            node.attrs["epilogue"] = (("relu",),)
             editor.absorb(node, user)
     return editor.finish()

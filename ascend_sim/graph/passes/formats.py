@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ascend_sim.graph.aipp import FUSED as AIPP_CONV
 from ascend_sim.graph.edit import Editor
 from ascend_sim.graph.ir import Graph, Node
 from ascend_sim.graph.options import PassOptions
@@ -54,6 +55,12 @@ def fractal_z(spec: TensorSpec, groups: int, dtype: str) -> TensorSpec:
     per_group = n // groups
     shape = (groups * -(-c // c0) * kh * kw, -(-per_group // N0), N0, c0)
     return TensorSpec(shape, dtype, "FRACTAL_Z", (n, c, kh, kw), "NCHW")
+
+
+def fractal_z_c04(spec: TensorSpec, dtype: str) -> TensorSpec:
+    """FRACTAL_Z_C04 storage of a filter [N, C <= 4, Kh, Kw]: four filter positions of four channels a fractal."""
+    n, _, kh, kw = spec.logical_shape
+    return TensorSpec((-(-kh * kw // 4), -(-n // N0), N0, 16), dtype, "FRACTAL_Z_C04", spec.logical_shape, "NCHW")
 
 
 def depthwise_z(spec: TensorSpec, dtype: str) -> TensorSpec:
@@ -146,7 +153,7 @@ def _wanted(assigner: _Assigner, node: Node, soc: Soc) -> str:
     """Format an operator runs in."""
     graph = assigner.graph
     spec = graph.specs[node.outputs[0]]
-    if node.type in CONVOLUTIONS or (node.type in POOLS and len(spec.logical_shape) == 4):
+    if node.type in (*CONVOLUTIONS, AIPP_CONV) or (node.type in POOLS and len(spec.logical_shape) == 4):
         return BLOCKED
     if node.type in MATMULS:
         fractal = not rules_for(soc).exists("data_move_out2l1_nd2nz") and spec.dtype == "float16"
@@ -167,8 +174,10 @@ def _assign(assigner: _Assigner, node: Node, fmt: str) -> None:
         if not name:
             continue
         spec = graph.specs[name]
-        if node.type in CONVOLUTIONS and i == 1:
+        if node.type in (*CONVOLUTIONS, AIPP_CONV) and i == 1:
             inputs[i] = _filter(assigner, node, name)
+        elif node.type == AIPP_CONV and i == 0:
+            continue  # images stay as they are
         elif _is_parameter(node, i, spec, name in graph.constants, fmt):
             continue
         else:
@@ -195,10 +204,13 @@ def _filter(assigner: _Assigner, node: Node, name: str) -> str:
     if name not in graph.constants:
         return assigner.to(name, PLAIN, node)
     spec = graph.specs[name]
-    key = f"{name}/FRACTAL_Z"
+    small = bool(node.attrs.get("small_channel"))
+    key = f"{name}/FRACTAL_Z_C04" if small else f"{name}/FRACTAL_Z"
     if key not in graph.constants:
         graph.constants[key] = graph.constants[name]
-        if node.type == "DepthwiseConv2D":
+        if small:
+            graph.specs[key] = fractal_z_c04(spec, spec.dtype)
+        elif node.type == "DepthwiseConv2D":
             graph.specs[key] = depthwise_z(spec, spec.dtype)
         else:
             graph.specs[key] = fractal_z(spec, int(node.attrs.get("groups", 1)), spec.dtype)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ascend_sim.ops import epilogue
 from ascend_sim.ops.dtypes import FLOATING
 from ascend_sim.ops.registry import Array
 from ascend_sim.ops.schema import OpCall, TensorSpec
@@ -83,7 +84,7 @@ def _bn_infer(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     assert x is not None and spec is not None
     axis = _channel(x.shape, data_format(dict(call.attrs), spec, "NCHW"))
     y = _scale_shift(x, arrays[1:5], float(call.attr("epsilon", 1e-5)), axis)
-    return [narrow(y, call.outputs[0].dtype)]
+    return [narrow(epilogue.apply(y, call.attr("epilogue", ()), iter(())), call.outputs[0].dtype)]
 
 
 define("BNInfer", "norm", "x scale offset mean variance", _infer_bn_infer, _bn_infer)
