@@ -206,7 +206,7 @@ class _CubeSide:
         for k in range(tile.images):
             to = self.a1[held.slot * self.a_slot + k * s.count * self.p.w * stored :]
             at = ((tile.image + k) * image.rows + image.top + s.first) * pitch + image.left * image.pixel
-            asc.load_image_to_local(to, self.x[at:], asc.ImageParams(
+            asc.load_image(to, self.x[at:], asc.ImageParams(
                 s.count, self.p.w, pitch, image.pixel, image.order, image.offset, image.scale, stored,
             ))  # fmt: skip
         self.a_ring.hand(held)

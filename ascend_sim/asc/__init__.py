@@ -21,7 +21,7 @@ from ascend_sim.asc.calls_cube import (
     set_load_data_repeat,
     set_mm_layout_transform,
 )
-from ascend_sim.asc.calls_image import ImageParams, load_image_to_local
+from ascend_sim.asc.calls_image import ImageParams, load_image
 from ascend_sim.asc.calls_move import (
     data_copy,
     data_copy_pad,
@@ -396,7 +396,7 @@ __all__ = [
     "ln",
     "load_data",
     "load_data_with_transpose",
-    "load_image_to_local",
+    "load_image",
     "max",
     "maxs",
     "min",

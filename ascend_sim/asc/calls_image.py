@@ -30,9 +30,9 @@ class ImageParams(NamedTuple):
     channels: int = 16
 
 
-def load_image_to_local(dst: LocalTensor, src: GlobalTensor, params: ImageParams) -> None:
+def load_image(dst: LocalTensor, src: GlobalTensor, params: ImageParams) -> None:
     """Preprocess 8-bit pixels of global memory into a half feature map in L1, (rows, columns, channels)."""
-    core, call, p = current(), "load_image_to_local", params
+    core, call, p = current(), "load_image", params
     if core.rules.split or core.rules.arch in ("c100",):
         raise InstructionError(call, "chip", core.rules.name, "only inference chips preprocess images on the way to L1")
     if not isinstance(src, GlobalTensor) or src.dtype.name != "uint8":

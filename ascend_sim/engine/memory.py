@@ -3,7 +3,8 @@
 Residency is kept per 64 KiB chunk of device address; the least recently used one, or a random one, makes room. A read
 miss fetches the chunk, a write allocates without fetching, and a dirty chunk costs memory traffic only when it is
 evicted. Whether a transfer hits is decided once per launch and kernel argument, before replay: `plan_memory` walks the
-arguments in the order the trace first touches them, all at the same relative pace (kernels stream through their tensors together).
+arguments in the order the trace first touches them, all at the same relative pace (kernels stream through their
+tensors together).
 
 Data that a launch reads again hits, unless the cores move more than the L2 holds between the two reads: several
 passes over a large tensor miss each time. That is known from the trace (`Program.rereads`) and believed for arguments

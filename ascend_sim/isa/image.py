@@ -10,7 +10,7 @@ from ascend_sim.isa.rows import instruction
 
 
 @instruction(
-    "load_image_to_cbuf", "load_image_to_local", Pipe.MTE2,
+    "load_image_to_cbuf", "load_image", Pipe.MTE2,
     "rows of 8-bit pixels to (H, W, C0) or (H, W, 4) half in L1: channel choice, (x - offset) * scale, zero channels",
     "at most 4096 rows and columns",
 )  # fmt: skip
