@@ -8,7 +8,7 @@ restated: for each chunk DMA of A, DMA of B, then per step one load of each and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -43,7 +43,9 @@ class Source:
 class MatmulPlan:
     """One launch. ``a_of`` and ``b_of``: matrix of A and B for each batch; ``out_pitch``: elements between rows of C
     (ND) or between its column panels (NZ); ``out_matrix``: elements of one C; ``nd2nz``: DMA turns rows into fractals;
-    ``window_loads``: one im2col load instead of several fractal loads; ``hf32``: rounded float32."""
+    ``window_loads``: one im2col load instead of several fractal loads; ``hf32``: rounded float32; ``work``: tiles of
+    each core, where they are not those of `tiles_of`; ``bias_pitch``: elements between the bias rows of the matrices of
+    B (0: one row)."""
 
     problem: MatmulProblem
     tiling: MatmulTiling
@@ -59,6 +61,8 @@ class MatmulPlan:
     nd2nz: bool
     window_loads: bool
     hf32: bool = False
+    work: tuple[tuple[Tile, ...], ...] = ()
+    bias_pitch: int = 0
 
     @property
     def k0(self) -> int:
@@ -103,6 +107,8 @@ class Unit(NamedTuple):
 def tiles_of(plan: MatmulPlan, block: int) -> tuple[Tile, ...]:
     """Tiles of a core: dealt cyclically along diagonals, so that neighbours share neither rows nor columns, full ones
     first."""
+    if plan.work:
+        return plan.work[block]
     p, t = plan.problem, plan.tiling
     m_tiles, n_tiles = ceil_div(p.m, t.base_m), ceil_div(p.n, t.base_n)
     per_matrix = m_tiles * n_tiles
@@ -114,12 +120,20 @@ def tiles_of(plan: MatmulPlan, block: int) -> tuple[Tile, ...]:
         m, n = row * t.base_m, column * t.base_n
         mine.append((batch, m, min(t.base_m, p.m - m), n, min(t.base_n, p.n - n)))
     mine.sort(key=lambda x: (-x[2], -x[4]))
-    whole_a = t.step_ka * t.base_k >= p.k
-    whole_b = t.step_kb * t.base_k >= p.k
+    return link(mine, plan.problem, plan.tiling, plan.a_of, plan.b_of)
+
+
+def link(
+    mine: Sequence[tuple[int, int, int, int, int]], p: MatmulProblem, t: MatmulTiling, a_of: Sequence[int],
+    b_of: Sequence[int],
+) -> tuple[Tile, ...]:  # fmt: skip
+    """Tiles (batch, m, rows, n, columns) of a core in order, with what each finds in L1 from the one before it: only
+    operands that one transfer brings whole stay there."""
+    whole_a, whole_b = t.step_ka * t.base_k >= p.k, t.step_kb * t.base_k >= p.k
     same_a, same_b = [False], [False]
     for before, after in pairwise(mine):
-        same_a.append(whole_a and (plan.a_of[before[0]], *before[1:3]) == (plan.a_of[after[0]], *after[1:3]))
-        same_b.append(whole_b and (plan.b_of[before[0]], *before[3:]) == (plan.b_of[after[0]], *after[3:]))
+        same_a.append(whole_a and (a_of[before[0]], *before[1:3]) == (a_of[after[0]], *after[1:3]))
+        same_b.append(whole_b and (b_of[before[0]], *before[3:]) == (b_of[after[0]], *after[3:]))
     same_a.append(False)
     same_b.append(False)
     return tuple(
@@ -148,7 +162,8 @@ def place_of(plan: MatmulPlan, tile: Tile) -> Place:
         offset = start + tile.n // 16 * plan.out_pitch + tile.m * 16
     m = tile.m_size if plan.exit.rows else align(tile.m_size, 16)
     n1 = ceil_div(tile.n_size, 16)
-    return Place(offset, m, align(tile.m_size, 16), n1, tile.n_size, plan.out_pitch, tile.n)
+    return Place(offset, m, align(tile.m_size, 16), n1, tile.n_size, plan.out_pitch,
+                 tile.batch * plan.bias_pitch + tile.n)  # fmt: skip
 
 
 @asc.jit
@@ -161,10 +176,10 @@ def matmul_kernel(*gm: Any, plan: MatmulPlan) -> None:
         places = (place_of(plan, tile) for _, tile in walk(plan, block_index()))
         vector_side(plan.exit, arguments, places, plan.tiling.base_m * plan.tiling.base_n * 4)
         return
-    _CubeSide(plan, arguments).run()
+    CubeSide(plan, arguments).run()
 
 
-class _CubeSide:
+class CubeSide:
     """L1, L0 and L0C of one core, and the loop over its tiles."""
 
     def __init__(self, plan: MatmulPlan, arguments: dict[str, list[Any]]) -> None:
@@ -185,8 +200,8 @@ class _CubeSide:
         bias = arguments["bias"][0] if plan.exit.bias else None
         self.table: BiasTable | None = None
         if plan.exit.bias == "table":
-            self.table = BiasTable(plan.exit, bias, p.n, 2 * (self.a_slot + self.b_slot) * item, t.base_n,
-                                   BIAS_BYTES)  # fmt: skip
+            columns, room = plan.bias_pitch * len(plan.b_of) or p.n, 0 if plan.bias_pitch else BIAS_BYTES
+            self.table = BiasTable(plan.exit, bias, columns, 2 * (self.a_slot + self.b_slot) * item, t.base_n, room)
         elements = t.base_m * t.base_n
         self.out: Any
         if plan.exit.kind == "fixpipe":
