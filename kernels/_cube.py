@@ -168,9 +168,11 @@ def accumulate(
     load: Callable[[int, Any, Any], tuple[int, int, int]],
     first: bool,
     bias: Any = None,
+    align_k: bool = False,
 ) -> None:
     """Run cube steps into ``acc``: ``load(i, a, b)`` fills slot tensors ``a`` and ``b`` of L0 and returns (m, n, k)
-    of step i. ``first``: the first of them starts the accumulator (from ``bias`` when given)."""
+    of step i. ``first``: the first of them starts the accumulator (from ``bias`` when given). ``align_k``: K of a
+    float32 A is filled up to 16, as transposing loads leave it."""
     for i in runs(keys):
         s = ring.take()
         a, b = a2[s * slot_elements[0] :], b2[s * slot_elements[1] :]
@@ -180,7 +182,7 @@ def accumulate(
         if start and bias is not None:
             asc.mmad(acc, a, b, bias, asc.MmadParams(m, n, k, cmatrix_init_val=False))
         else:
-            asc.mmad(acc, a, b, asc.MmadParams(m, n, k, cmatrix_init_val=start))
+            asc.mmad(acc, a, b, asc.MmadParams(m, n, k, cmatrix_init_val=start, k_direction_align=align_k or None))
         ring.give(s)
 
 

@@ -88,3 +88,37 @@ def test_input_gradient(
     got = layout.nc1hwc0_to_nchw(raw.view(dtype).reshape(call.outputs[0].shape), c)
     tolerance = 3e-3 if dtype == "float16" else 1e-4
     np.testing.assert_allclose(got.astype(np.float32), want.astype(np.float32), rtol=tolerance, atol=tolerance)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from((*CHIPS, "fp32")), st.booleans(), st.integers(1, 3), st.integers(1, 40), st.integers(1, 40),
+    st.integers(3, 12), st.integers(3, 12), st.integers(1, 3), st.integers(1, 3), st.integers(1, 2),
+    st.tuples(*[st.integers(0, 2)] * 4), st.integers(1, 2), st.integers(0, 99),
+)  # fmt: skip
+def test_filter_gradient(
+    chip: str, wide: bool, n: int, c: int, o: int, h: int, w: int, kh: int, kw: int, stride: int,
+    pads: tuple[int, ...], dilation: int, seed: int,
+) -> None:  # fmt: skip
+    """``wide``: the gradient in float32, also of float16 tensors."""
+    dtype, chip = ("float32", "Ascend910B2") if chip == "fp32" else ("float16", chip)
+    ho, wo = out_size(h, kh, stride, *pads[:2], dilation), out_size(w, kw, stride, *pads[2:], dilation)
+    assume(ho > 0 and wo > 0)
+    assume(max(pads[:2]) <= dilation * (kh - 1) and max(pads[2:]) <= dilation * (kw - 1))
+    rng = np.random.default_rng(seed)
+    x, dy = data(rng, dtype, n, c, h, w), data(rng, dtype, n, o, ho, wo)
+    dw = (o, c, kh, kw)
+    spec, size = sizes(dw)
+    c0 = 32 // x.itemsize
+    result = fractals(dw, dtype)
+    if wide:
+        result = TensorSpec(result.shape, "float32", "FRACTAL_Z", dw, "NCHW")
+    call = OpCall(
+        "Conv2DBackpropFilter", (five(x.shape, dtype), spec, five(dy.shape, dtype)), (result,),
+        freeze_attrs({**attributes((stride, stride), pads, dilation), "filter_size": dw}),
+    )  # fmt: skip
+    stored = [layout.nchw_to_nc1hwc0(x, c0), size, layout.nchw_to_nc1hwc0(dy, c0)]
+    raw, want = run(chip, call, [x, size, dy], stored)
+    got = layout.fractal_z_to_oihw(raw.view(result.dtype).reshape(result.shape), dw)
+    tolerance = 1e-4 if dtype == "float32" else 4e-3
+    np.testing.assert_allclose(got.astype(np.float32), want.astype(np.float32), rtol=tolerance, atol=tolerance)
