@@ -126,15 +126,21 @@ def _check_copy(
 
 def data_copy(
     dst: Tensor, src: Tensor, params: Any = None, enhanced: Any = None, *rest: Any, count: int | None = None,
-    repeat_params: Any = None, intri_params: Any = None, enhanced_params: Any = None,
+    repeat_params: Any = None, intri_params: Any = None, enhanced_params: Any = None, slice_list1: Any = None,
+    slice_list2: Any = None, dim_value: int = 1,
 ) -> None:  # fmt: skip
     """Copy between memories.
 
     Third operand: ``count`` elements; `DataCopyParams` (bursts of 32-byte blocks); `Nd2NzParams` (global ND to Nz in
     L1); `Nz2NdParamsFull`; `DataCopyCO12DstParams` (L0C through the fixpipe); `DataCopyParams` with
-    `DataCopyEnhancedParams` (L0C and unified buffer on coupled chips). Errors name instruction, operand and rule.
+    `DataCopyEnhancedParams` (L0C and unified buffer on coupled chips); two lists of `SliceInfo` and their dimension
+    (pieces of a tensor between global memory and the unified buffer). Errors name instruction, operand and rule.
     """
     core = current()
+    if slice_list1 is not None or (isinstance(params, list | tuple) and not hasattr(params, "_fields")):
+        first, second = (slice_list1, slice_list2) if slice_list1 is not None else (params, enhanced)
+        _copy_slices(core, dst, src, first, second, int(rest[0]) if rest else int(dim_value))
+        return
     p: Any = params if params is not None else next((x for x in (repeat_params, intri_params) if x is not None), count)
     enhanced = enhanced if enhanced is not None else enhanced_params
     kind = type(p)
@@ -202,6 +208,46 @@ def _copy(core: Core, dst: Tensor, src: Tensor, p: DataCopyParams) -> None:
             mte.run_widen(target, core.view(src), p.block_count, length, *gaps)
         else:
             mte.run_copy(target, core.view(src), p.block_count, length, *gaps, atomic)
+
+
+def _pieces(call: str, infos: Any, dims: int, size: int) -> tuple[list[int], int]:
+    """(first element of every piece, elements of a piece) that slices select. The first slice walks along rows, the
+    others over rows, planes and so on; ends are inclusive."""
+    first = infos[0]
+    length = int(first.burst_len or 0) * BLOCK // size
+    if length < 1:
+        raise InstructionError(call, "burst_len", first.burst_len, "pieces have at least one 32-byte block")
+    end = int(first.end_index) if first.end_index is not None else int(first.start_index) + length - 1
+    starts = list(range(int(first.start_index), end + 1, length + int(first.stride)))
+    if any(at + length - 1 > end for at in starts):
+        rule = f"{int(first.start_index)}..{end} is not whole pieces of {length} elements"
+        raise InstructionError(call, "burst_len", first.burst_len, rule)
+    step = int(first.shape_value)
+    for info in infos[1:dims]:
+        last = int(info.end_index) if info.end_index is not None else int(info.start_index)
+        outer = range(int(info.start_index), last + 1, 1 + int(info.stride))
+        starts = [o * step + at for o in outer for at in starts]
+        step *= int(info.shape_value)
+    return starts, length
+
+
+def _copy_slices(core: Core, dst: Tensor, src: Tensor, dst_infos: Any, src_infos: Any, dims: int) -> None:
+    """Pieces of a tensor between global memory and the unified buffer, one burst each."""
+    call = "data_copy(SliceInfo)"
+    if core.rules.family in ("910A", "310B1"):
+        raise InstructionError(call, "chip", core.rules.name, "does not exist on this chip")
+    if {dst.mem, src.mem} != {"GM", "UB"}:
+        raise InstructionError(call, "path", f"{src.mem} to {dst.mem}", "global memory and the unified buffer")
+    if not 1 <= dims <= min(len(dst_infos), len(src_infos)):
+        raise InstructionError(call, "dim_value", dims, f"must lie in 1..{min(len(dst_infos), len(src_infos))}")
+    size = src.dtype.size
+    to, length = _pieces(call, dst_infos, dims, size)
+    frm, length2 = _pieces(call, src_infos, dims, size)
+    if length != length2 or len(to) != len(frm):
+        given = f"{len(frm)} x {length2} to {len(to)} x {length} elements"
+        raise InstructionError(call, "slices", given, "both sides must select the same pieces")
+    for a, b in zip(to, frm, strict=True):
+        _copy(core, dst[a:], src[b:], DataCopyParams(1, length * size // BLOCK))
 
 
 def _copy_long(core: Core, dst: Tensor, src: Tensor, nbytes: int, unit: int) -> None:
@@ -355,7 +401,7 @@ def data_copy_pad(
     p = data_copy_params
     if isinstance(dst, LocalTensor) and isinstance(src, GlobalTensor):
         pad = pad_params or DataCopyPadParams()
-        left, right = (pad.left_padding, pad.right_padding) if pad.is_pad else (0, 0)
+        left, right = pad.left_padding, pad.right_padding
         work, gm_span = _check_pad(
             core.rules, call, True, src.dtype, dst.dtype, tuple(p[:4]), left, right, dst.mem, dst.addr, dst.end,
             src.arg, gm_align(src.addr), False,
@@ -363,7 +409,7 @@ def data_copy_pad(
         check_gm(call, src, gm_span)
         core.emit_transfer(Pipe.MTE2, work, dst, src)
         if core.memory is not None and p.block_count and p.block_len:
-            value = _pad_value(pad, dst.dtype) if pad.is_pad else 0
+            value = _pad_value(core, pad, dst.dtype)
             mte.run_pad_in(
                 core.view(dst), core.view(src), p.block_count, p.block_len, p.src_stride, p.dst_stride * BLOCK, left,
                 right, value,
@@ -388,8 +434,11 @@ def data_copy_pad(
     raise InstructionError(call, "operands", f"{src} -> {dst}", "one global and one local tensor")
 
 
-def _pad_value(pad: Any, dtype: DataType) -> Any:
-    """Padding value: `DataCopyPadExtParams` holds a number, `DataCopyPadParams` the raw bits."""
+def _pad_value(core: Core, pad: Any, dtype: DataType) -> Any:
+    """Padding value: `DataCopyPadExtParams` holds a number, `DataCopyPadParams` the raw bits; without ``is_pad`` the
+    value of `set_pad_value`. None: nobody chose one."""
+    if not pad.is_pad:
+        return np.asarray(core.dma_pad).astype(dtype.np) if core.dma_pad is not None else None
     if isinstance(pad, DataCopyPadExtParams):
         return np.asarray(pad.padding_value).astype(dtype.np)
     raw = int(pad.padding_value) & ((1 << dtype.bits) - 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,14 +14,15 @@ from ascend_sim.asc.params import (
     GatherMaskParams,
     GatherRepeatParams,
     TransDataTo5HDParams,
+    TransposeParamsExt,
     UnaryRepeatParams,
 )
 from ascend_sim.asc.tensor import LocalTensor
 from ascend_sim.isa import rearrange
 from ascend_sim.isa.buffers import BLOCK, REPEAT, View
-from ascend_sim.isa.dtypes import DataType, uint8, uint32
-from ascend_sim.isa.enums import CMPMODE, SelMode
-from ascend_sim.isa.instr import VectorWork
+from ascend_sim.isa.dtypes import DataType, as_dtype, integer_range, uint8, uint32, uint64
+from ascend_sim.isa.enums import CMPMODE, SelMode, TPosition, TransposeType
+from ascend_sim.isa.instr import Pipe, ScalarWork, VectorWork
 from ascend_sim.isa.lanes import Lanes, Mask
 from ascend_sim.isa.layout import ceil_div
 from ascend_sim.isa.legality import ChipRules, InstructionError
@@ -354,16 +354,30 @@ def _check_5hd(
     return Checked((VectorWork("vnchwconv", dtype.name, p.repeat_times),), Lanes())
 
 
+def _addresses(core: Core, side: str, rows: Any, dtype: Any) -> list[LocalTensor]:
+    """The 16 rows of one side: tensors, byte addresses in the unified buffer, or a uint64 tensor of such addresses."""
+    call = "trans_data_to_5hd"
+    if isinstance(rows, LocalTensor):
+        if rows.dtype is not uint64:
+            raise InstructionError(call, f"{side} data type", rows.dtype, "a tensor of addresses is uint64")
+        check_operand(core.rules, call, operand(side, rows, call), 128)
+        rows = core.view(rows).flat(16).tolist() if core.memory is not None else [0] * 16
+        core.value_dependent = True
+    rows = list(rows)
+    if len(rows) != 16:
+        raise InstructionError(call, f"{side} list", len(rows), "must have 16 entries")
+    kind = as_dtype(dtype)
+    return [t if isinstance(t, LocalTensor) else LocalTensor(kind, TPosition.VECCALC, int(t)) for t in rows]
+
+
 def trans_data_to_5hd(
-    dst_or_list: Sequence[LocalTensor], src_or_list: Sequence[LocalTensor], params: TransDataTo5HDParams
+    dst_or_list: Any, src_or_list: Any, params: TransDataTo5HDParams, dtype: Any = "float16"
 ) -> None:
-    """Transpose 16 rows of 32 bytes (vnchwconv). Both lists hold 16 tensors, the rows' start addresses."""
+    """Transpose 16 rows of 32 bytes (vnchwconv). Both lists hold 16 tensors or byte addresses, the rows' starts;
+    addresses may also come in two uint64 tensors. ``dtype``: element type where addresses do not tell."""
     core = current()
     call, p = "trans_data_to_5hd", TransDataTo5HDParams(*params)
-    dst, src = list(dst_or_list), list(src_or_list)
-    for side, rows in (("dst", dst), ("src", src)):
-        if len(rows) != 16 or not all(isinstance(t, LocalTensor) for t in rows):
-            raise InstructionError(call, f"{side} list", len(rows), "must be 16 LocalTensors")
+    dst, src = (_addresses(core, side, rows, dtype) for side, rows in (("dst", dst_or_list), ("src", src_or_list)))
     dtype = src[0].dtype
     if any(t.dtype is not dtype for t in (*dst, *src)):
         raise InstructionError(call, "data types", str(dtype), "all rows must have the same type")
@@ -378,16 +392,139 @@ def trans_data_to_5hd(
         )  # fmt: skip
 
 
-def transpose(dst: LocalTensor, src: LocalTensor, *args: Any) -> None:
-    """Transpose one 16 x 16 block of 16-bit elements (vtranspose)."""
+def transpose(
+    dst: LocalTensor, src: LocalTensor, shared_tmp_buffer: LocalTensor | None = None,
+    params: TransposeParamsExt | None = None,
+) -> None:  # fmt: skip
+    """``transpose(dst, src)``: one 16 x 16 block of 16-bit elements (vtranspose). With a buffer and
+    `TransposeParamsExt` also NCHW to NHWC and back, which the language expands to vnchwconv."""
     core = current()
-    if args:
-        raise InstructionError("transpose", "params", args, "only the 16 x 16 form transpose(dst, src) is supported")
-    check_types(core.rules, "transpose", "vtranspose", False, dst.dtype, src.dtype, src.dtype)
+    call = "transpose"
+    kind = params.transpose_type if params is not None else TransposeType.TRANSPOSE_ND2ND_B16
+    if kind == TransposeType.TRANSPOSE_TYPE_NONE:
+        return
+    if kind in (TransposeType.TRANSPOSE_NCHW2NHWC, TransposeType.TRANSPOSE_NHWC2NCHW):
+        assert params is not None
+        _transpose_nchw(core, dst, src, shared_tmp_buffer, params)
+        return
+    if kind != TransposeType.TRANSPOSE_ND2ND_B16:
+        rule = "ND2ND_B16, NCHW2NHWC and NHWC2NCHW exist"
+        raise InstructionError(call, "transpose_type", TransposeType(kind).name, rule)
+    check_types(core.rules, call, "vtranspose", False, dst.dtype, src.dtype, src.dtype)
     for name, t in (("dst", dst), ("src", src)):
-        check_operand(core.rules, "transpose", operand(name, t, "transpose"), 512)
+        check_operand(core.rules, call, operand(name, t, call), 512)
     issue(core, Checked((VectorWork("vtranspose", dst.dtype.name, 1),), Lanes()), dst, src)
     if core.memory is not None:
         rearrange.run_transpose(core.view(dst), core.view(src))
 
 
+def _transpose_nchw(
+    core: Core, dst: LocalTensor, src: LocalTensor, tmp: LocalTensor | None, p: TransposeParamsExt
+) -> None:
+    call, rules = "transpose", core.rules
+    if rules.family == "310B1":
+        raise InstructionError(call, "transpose_type", p.transpose_type.name, f"does not exist on {rules.name}")
+    if dst.dtype is not src.dtype:
+        raise InstructionError(call, "data types", f"{dst.dtype}, {src.dtype}", "must be the same")
+    rules.require(call, "vnchwconv", src.dtype)
+    n, c, hw, size = int(p.n_size), int(p.c_size), int(p.h_size) * int(p.w_size), src.dtype.size
+    rules.require_range(call, "n_size", n, 0, 65535)
+    rules.require_range(call, "c_size", c, 0, 4095)
+    rules.require_range(call, "h_size x w_size", hw, 0, 4095)
+    if hw * size % BLOCK:
+        raise InstructionError(call, "h_size x w_size", hw, "rows must be multiples of 32 bytes")
+    if not n or not c or not hw:
+        return
+    to_nhwc = p.transpose_type == TransposeType.TRANSPOSE_NCHW2NHWC
+    for name, t in (("dst", dst), ("src", src)):
+        check_operand(rules, call, operand(name, t, call), n * c * hw * size)
+    if rules.family == "910B1":
+        high, wide = (32 if size == 1 else 16), 32 // size
+        needed = ((c + 2) if to_nhwc else (2 * c + 1)) * high * wide * size
+        if tmp is None:
+            raise InstructionError(call, "shared_tmp_buffer", None, f"{needed} bytes are needed")
+        check_operand(rules, call, operand("shared_tmp_buffer", tmp, call), needed)
+    # 16 rows of one side become 16 (8-bit: 32 in two halves) columns of the other
+    squares = n * ceil_div(c, 16) * ceil_div(hw * size, BLOCK) * (2 if size == 1 else 1)
+    issue(core, Checked((VectorWork("vnchwconv", src.dtype.name, squares),), Lanes()), dst, src, tmp)
+    if core.memory is not None:
+        rearrange.run_transpose_nchw(core.view(dst), core.view(src), n, c, hw, to_nhwc)
+
+
+@lru_cache(maxsize=1 << 14)
+def _check_scatter(
+    rules: ChipRules, dst: Operand, src: Operand, offset: Operand, mask: Any, repeat: int, src_rep: int, counter: bool
+) -> Checked:
+    call = "scatter"
+    if dst.dtype is not src.dtype:
+        raise InstructionError(call, "data types", f"{dst.dtype}, {src.dtype}", "must be the same")
+    if offset.dtype is not uint32:
+        raise InstructionError(call, "dst_offset data type", offset.dtype, "must be uint32")
+    rules.require(call, "vscatter", dst.dtype)
+    walked = (src._replace(name="src"),)
+    checked = check_lanes(rules, call, "vscatter", dst.dtype.name, walked, mask, repeat, (1, src_rep), counter)
+    lanes = checked.lanes
+    check_operand(rules, call, offset, (lanes.n if lanes.n >= 0 else lanes.repeats * lanes.width) * 4)
+    check_operand(rules, call, dst, dst.dtype.size)
+    # the source is operand 1 of the semantics
+    return checked._replace(lanes=lanes._replace(blk=(1, 1), rep=(8, src_rep)))
+
+
+def scatter(
+    dst: LocalTensor, src: LocalTensor, dst_offset: LocalTensor, dst_base: int, mask: Any = None,
+    repeat_times: Any = None, src_rep_stride: int = 8, *, count: int | None = None,
+) -> None:  # fmt: skip
+    """The element at byte ``dst_base + dst_offset[i]`` of dst = src lane i (vscatter; 310P, 310B)."""
+    core = current()
+    selected, repeat, counter = selection(core, "scatter", mask, repeat_times, None, True, count)
+    if int(dst_base) % dst.dtype.size:
+        raise InstructionError("scatter", "dst_base", dst_base, f"must be a multiple of {dst.dtype.size} bytes")
+    checked = _check_scatter(
+        core.rules, operand("dst", dst, "scatter"), operand("src", src, "scatter"),
+        operand("dst_offset", dst_offset, "scatter"), selected, repeat, int(src_rep_stride), counter,
+    )  # fmt: skip
+    issue(core, checked, dst, src, dst_offset)
+    if core.memory is not None and (checked.lanes.n or checked.lanes.repeats):
+        try:
+            rearrange.run_scatter(
+                core.view(dst), core.view(src), core.view(dst_offset), int(dst_base), checked.lanes, dst.end - dst.addr
+            )
+        except IndexError as error:
+            raise InstructionError("scatter", "dst_offset", "out of range", str(error)) from error
+
+
+def create_vec_index(
+    dst: LocalTensor, first_value: Any, mask: Any = None, repeat_times: Any = None, dst_blk_stride: int = 1,
+    dst_rep_stride: int = 8, *, count: int | None = None,
+) -> None:  # fmt: skip
+    """dst lanes count up from ``first_value``: ``(dst, first, count)`` or with mask, repeat_times and strides. One
+    instruction (vci) on 310B; on 910B the language writes one block by the scalar unit and adds the rest."""
+    core = current()
+    call, rules = "create_vec_index", core.rules
+    if rules.family not in ("310B1", "910B1"):
+        raise InstructionError(call, "chip", rules.name, "does not exist on this chip")
+    if dst.dtype.name not in ("int16", "float16", "int32", "float32"):
+        raise InstructionError(call, "data type", dst.dtype, "takes int16, float16, int32 and float32")
+    if dst.dtype.is_int():
+        low, high = integer_range(dst.dtype)
+        rules.require_range(call, "first_value", int(first_value), low, high)
+    selected, repeat, counter = selection(core, call, mask, repeat_times, None, True, count)
+    strides = (int(dst_blk_stride), int(dst_rep_stride))
+    op = "vci" if rules.exists("vci") else "vadds"
+    checked = check_lanes(
+        rules, call, op, dst.dtype.name, (operand("dst", dst, call),), selected, repeat, strides, counter
+    )
+    if not checked.works:
+        return
+    if op == "vadds":  # 8 or 16 scalar writes, doubled to a repeat, then each repeat from the one before
+        per = dst.dtype.block
+        core.emit(Pipe.S, ScalarWork("set_value", per), dst)
+        work = checked.works[0]
+        repeats = sum(w.repeats for w in checked.works)
+        checked = checked._replace(works=(work._replace(repeats=1, counter=False),) * (2 + repeats))
+    issue(core, checked, dst)
+    if core.memory is not None:
+        rearrange.run_arange(core.view(dst), first_value, checked.lanes)
+
+
+arange = create_vec_index

@@ -283,10 +283,3 @@ def set_mask_norm() -> None:
     core = current()
     core.mask_counter = False
     core.emit(Pipe.S, SET_REGISTER)
-
-
-def set_deq_scale(scale: Any, *args: Any) -> None:
-    """Scale of int32 to half casts."""
-    core = current()
-    core.deq_scale = float(scale)
-    core.emit(Pipe.S, SET_REGISTER)

@@ -7,7 +7,7 @@ So values are deterministic, and a wait that nobody will answer is reported as a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from ascend_sim.asc.machine import Core
 
@@ -26,6 +26,8 @@ class Baton:
         self.blocked: dict[int, tuple[str, Callable[[], bool]]] = {}
         self.finished: set[int] = set()
         self.arrived: dict[str, list[int]] = {}
+        self.signals: dict[Hashable, int] = {}
+        self.known: set[Hashable] = set()
         self.failure: BaseException | None = None
         self.active = 0
         self.turn = threading.Condition()
@@ -64,6 +66,21 @@ class Baton:
         key = (self.index[id(core)], flag_id)
         self._until(core, f"flag {flag_id}", lambda: self.counts.get(key, 0) > 0)
         self.counts[key] -= 1
+
+    def signal(self, key: Hashable) -> None:
+        """Post a named event that one program may consume."""
+        self.signals[key] = self.signals.get(key, 0) + 1
+
+    def await_signal(self, core: Core, key: Hashable, what: str) -> None:
+        """Wait for a named event and consume it."""
+        self._until(core, what, lambda: self.signals.get(key, 0) > 0)
+        self.signals[key] -= 1
+
+    def first_time(self, key: Hashable) -> bool:
+        """Whether this is the first call with ``key`` in this launch."""
+        new = key not in self.known
+        self.known.add(key)
+        return new
 
     def barrier(self, core: Core) -> None:
         """All programs of the same kind meet."""

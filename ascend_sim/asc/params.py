@@ -236,6 +236,29 @@ class LoadData3DParamsV2(_Load3DV2):
         return super().__new__(cls, tuple(pad_list), *args, **kwargs)
 
 
+class LoadData3DParamsV2Pro(NamedTuple):
+    """`LoadData3DParamsV2` with its sizes packed: ``ext_config`` m_start, k_start, m_extension, k_extension in 16 bits
+    each from the top; ``filter_config`` dilation h, w, filter h, w, stride h, w in 8 bits each from bit 40 down."""
+
+    channel_size: int = 0
+    en_transpose: bool = False
+    en_small_k: bool = False
+    filter_size_w: bool = False
+    filter_size_h: bool = False
+    f_matrix_ctrl: bool = False
+    ext_config: int = 0
+    filter_config: int = 0x10101010101
+
+    def unpacked(self) -> LoadData3DParamsV2:
+        """The same load; size and pads of the feature map come from set_fmatrix."""
+        e, f = self.ext_config, self.filter_config
+        return LoadData3DParamsV2(
+            (0, 0, 0, 0), 0, 0, self.channel_size, e & 0xFFFF, e >> 16 & 0xFFFF, e >> 32 & 0xFFFF, e >> 48 & 0xFFFF,
+            f & 0xFF, f >> 8 & 0xFF, f >> 16 & 0xFF, f >> 24 & 0xFF, f >> 32 & 0xFF, f >> 40 & 0xFF, self.en_transpose,
+            0, self.filter_size_w, self.filter_size_h, self.f_matrix_ctrl,
+        )  # fmt: skip
+
+
 class LoadDataRepeatParam(NamedTuple):
     repeat_time: int = 1
     repeat_stride: int = 0
@@ -313,6 +336,31 @@ class SliceInfo(NamedTuple):
     stride: int = 0
     burst_len: int | None = None
     shape_value: int = 0
+
+
+class LoadImageToLocalParams(NamedTuple):
+    horiz_size: int = 2
+    vert_size: int = 2
+    horiz_start_pos: int = 0
+    vert_start_pos: int = 0
+    src_horiz_size: int = 2
+    top_pad_size: int = 0
+    bot_pad_size: int = 0
+    left_pad_size: int = 0
+    right_pad_size: int = 0
+
+
+class CheckLocalMemoryIAParam(NamedTuple):
+    enable_bit: int = 0
+    start_addr: int = 0
+    end_addr: int = 0
+    is_scalar_read: bool = False
+    is_scalar_write: bool = False
+    is_vector_read: bool = False
+    is_vector_write: bool = False
+    is_mte_read: bool = False
+    is_mte_write: bool = False
+    is_enable: bool = False
 
 
 class VdeqInfo(NamedTuple):

@@ -26,7 +26,8 @@ BLOCK = 32  # bytes of a data block
 REPEAT = 256  # bytes of a vector repeat
 FRACTAL = 512  # bytes of a cube input fractal
 
-ALIGNMENT = {"UB": 32, "L1": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 64}  # asc-devkit, alignment page
+# asc-devkit, alignment page
+ALIGNMENT = {"UB": 32, "L1": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 64, "IDX": 128}
 POISON = 0xFF  # fresh memory: NaN in every float format, so a read of unwritten data shows
 
 _FIXED: dict[TPosition, str] = {
@@ -46,11 +47,11 @@ def position_memories(split_cores: bool, has_fixpipe: bool) -> dict[int, str]:
 
 
 def memory_sizes(soc: Soc) -> dict[str, int]:
-    """Bytes of every memory of a core, 0 where the chip has none."""
+    """Bytes of every memory of a core, 0 where the chip has none. IDX holds the index of sparse weights in L0B."""
     b = soc.buffers
     return {
         "UB": b.ub_bytes, "L1": b.l1_bytes, "L0A": b.l0a_bytes, "L0B": b.l0b_bytes, "L0C": b.l0c_bytes,
-        "BT": b.bt_bytes, "FB": b.fb_bytes,
+        "BT": b.bt_bytes, "FB": b.fb_bytes, "IDX": b.l0b_bytes // 4,
     }  # fmt: skip
 
 

@@ -66,6 +66,34 @@ def product(a: Array, b: Array) -> Array:
     return out
 
 
+def unpack_index(view: View, k: int, n: int) -> Array:
+    """(k, n) 2-bit entries of sparse weights from their Zn storage: 16 x 32 fractals of 128 bytes, four entries a
+    byte, lowest bits first."""
+    k1, n1 = ceil_div(k, 32), ceil_div(n, CUBE)
+    raw = view.data[view.start : view.start + k1 * n1 * 128]
+    entries = np.stack([raw >> shift & 3 for shift in (0, 2, 4, 6)], -1).reshape(k1, n1, CUBE, 32)
+    return zn_to_nd(entries, k, n)
+
+
+@instruction(
+    "mmad_sp", "mmad_with_sparse", Pipe.M, "C = A x B, + C unless cmatrix_init_val; of every four columns of A each"
+    " column of B uses the two its index names", "int8 x int8 to int32; k, a multiple of 4, counts columns of A",
+    "first index: 0..2 from the first of the four, second: 0..2 from the second",
+)  # fmt: skip
+def run_mmad_sparse(dst: View, a: View, b: View, index: View, m: int, n: int, k: int, initialise: bool) -> None:
+    rows, cols, half = ceil_div(m, CUBE) * CUBE, ceil_div(n, CUBE) * CUBE, k // 2
+    left = read_a(a, rows, k).astype(np.int64)
+    right = read_b(b, half, cols).astype(np.int64)
+    entry = unpack_index(index, half, cols).astype(np.int64)
+    kept = np.arange(half)
+    chosen = kept[:, None] // 2 * 4 + kept[:, None] % 2 + entry  # column of A that meets each kept weight
+    dense = np.zeros((k, cols), np.int64)
+    np.add.at(dense, (chosen, np.arange(cols)[None, :]), right)
+    result = (left @ dense).reshape(rows, cols // CUBE, CUBE).transpose(1, 0, 2)
+    target = c_view(dst, m, n)
+    target[...] = (result if initialise else result + target).astype(np.int32)
+
+
 @instruction(
     "mmad", "mmad", Pipe.M, "C = A x B, + C unless cmatrix_init_val, + bias row when given",
     "m, n, k lie in 0..4095; any zero makes it a no-operation",

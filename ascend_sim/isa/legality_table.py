@@ -10,6 +10,7 @@ o odd, n exact or default; products are ``destination source0 source1``.
 COLUMNS = ("910A", "310P3", "310B1", "910B1")
 
 TABLE = """
+broadcast_ub_to_cc | f16 f32 s32 | = | - | =
 data_move_l0c2ub | f16 f32 s16 s32 u16 u32 | = | - | =
 data_move_l12bt | - | = | f16 f32 s16 s32 s8 u16 u32 u8 | =
 data_move_l12l0a | f16 f32 s16 s32 s8 u16 u32 u8 | = | = | =
@@ -48,6 +49,7 @@ vand | s16 u16 | = | s16 s8 u16 u8 | s16 u16
 vaxpy | f16f16f16 f32f16f16 f32f32f32 | = | f16f16f16 f32f32f32 | f16f16f16 f32f16f16 f32f32f32
 vbitsort | f16 | f16 f32 | - | f16
 vbitsort32 | - | = | f16 f32 | =
+vbi | - | f16 | f16 f32 | =
 vbrcb | - | = | f16f16 f32f32 s16s16 s32s32 u16u16 u32u32 | =
 vcadd | f16 f32 | = | = | =
 vcgadd | f16 | f16 f32 | = | =
@@ -55,6 +57,7 @@ vcgmax | f16 | f16 f32 | = | =
 vcgmin | f16 | f16 f32 | = | =
 vcmax | f16 | f16 f32 | = | =
 vcmin | f16 | f16 f32 | = | =
+vci | - | = | f16 f32 s16 s32 | -
 vcmp | f16 f32 | = | f16 f32 s8 u8 | f16 f32 s16
 vcmpv_eq | f16 f32 | = | f16 f32 s32 s8 u8 | f16 f32 s32
 vcmpv_ge | f16 f32 | = | f16 f32 s8 u8 | f16 f32
@@ -68,10 +71,12 @@ vcmpvs_gt | - | f16 f32 | f16 f32 s8 u8 | f16 f32
 vcmpvs_le | - | f16 f32 | f16 f32 s8 u8 | f16 f32
 vcmpvs_lt | - | f16 f32 | f16 f32 s8 u8 | f16 f32
 vcmpvs_ne | - | f16 f32 | f16 f32 s8 u8 | f16 f32
+vconcat | f16 | f16 f32 | - | =
 vcopy | - | = | f16 f32 s16 s32 u16 u32 | =
 vcpadd | f16 | f16 f32 | = | =
 vdiv | f16 f32 | = | = | =
 vexp | f16 f32 | = | = | =
+vextract | f16 | f16 f32 | = | -
 vgather | - | f16 f32 s16 s32 u16 u32 | = | =
 vgatherb | - | = | f16f16 f32f32 s16s16 s32s32 u16u16 u32u32 | =
 vln | f16 f32 | = | = | =

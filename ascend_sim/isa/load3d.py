@@ -118,19 +118,25 @@ def run_load3d_v2(
 
 @instruction(
     "load3dv1", "load_data", Pipe.MTE1, "fractals of 16 output positions x C0 channels of one filter tap; repeats walk"
-    " the taps (mode 0: kernel width, height, then channel blocks) or the positions (mode 1)",
+    " the taps (mode 0: kernel width, height, then channel blocks) or the positions (mode 1); transposed to L0B",
     "pads 0..255, l1_h and l1_w 1..32767, filter 1..255, stride 1..63, dilation 1..255, jump_stride 0..127",
-    "left_top positions lie in -255..32767",
+    "left_top positions lie in -255..32767", "c_size 1: pixels of 4 (16-bit) or 8 (8-bit) channels",
 )  # fmt: skip
 def run_load3d_v1(
     dst: View, src: View, window: Window, c1_index: int, fetch_h: int, fetch_w: int, top: int, left: int, jump: int,
-    mode: int, repeat: int, pad_value: Any,
+    mode: int, repeat: int, pad_value: Any, channels: int = 0, to_l0b: bool = False,
 ) -> None:  # fmt: skip
+    """``channels`` > 0 is the small-channel mode: pixels of that many channels, several taps side by side in a row of
+    a fractal; taps behind the last one are zero."""
     if not repeat:
         return
     c0, size = src.dtype.block, src.dtype.size
     taps = window.kernel_h * window.kernel_w
     step = np.arange(repeat)
+    if channels:
+        _small_channels(dst, src, window, fetch_h * window.kernel_w + fetch_w, top, left, jump, mode, step, pad_value,
+                        channels)  # fmt: skip
+        return
     first_tap = (c1_index * window.kernel_h + fetch_h) * window.kernel_w + fetch_w
     tap_index = first_tap + (step if mode == 0 else np.zeros_like(step))
     position = np.arange(CUBE)[None, :] + (step[:, None] * CUBE if mode == 1 else 0)
@@ -144,10 +150,36 @@ def run_load3d_v1(
     y = (y0 + (kh * window.dilation_h)[:, None])[:, :, None]
     x = (x0 + (kw * window.dilation_w)[:, None])[:, :, None]
     channel = (c1 * c0)[:, None, None] + np.arange(c0)[None, None, :]
-    ys, xs, channels = np.broadcast_arrays(y, x, channel)
-    values = _sample(fmap, ys, xs, channels, pad_value)
+    ys, xs, cs = np.broadcast_arrays(y, x, channel)
+    values = _sample(fmap, ys, xs, cs, pad_value)
     stride = FRACTAL * max(jump, 1)
+    if to_l0b:  # B(k = positions, n = channels): fractals are (n, k), as window loads leave them
+        values = values.swapaxes(1, 2)
     dst.strided((repeat, FRACTAL // size), (stride, size))[...] = values.reshape(repeat, -1)
+
+
+def _small_channels(
+    dst: View, src: View, window: Window, first: int, top: int, left: int, jump: int, mode: int, step: Array,
+    pad_value: Any, channels: int,
+) -> None:  # fmt: skip
+    """Load3d v1 with ``k0 // channels`` taps in a row of a fractal."""
+    k0, size, repeat = src.dtype.block, src.dtype.size, len(step)
+    beside = k0 // channels
+    column = np.arange(k0)
+    tap = first + column // channels + (step[:, None] * beside if mode == 0 else np.zeros((repeat, 1), np.int64))
+    position = np.arange(CUBE)[None, :] + (step[:, None] * CUBE if mode == 1 else 0)
+    y0, x0 = _walk(window, top, left, position)
+    kh, kw = np.divmod(tap, window.kernel_w)
+    fmap = src.strided(
+        (1, window.h, window.w, channels),
+        (window.h * window.w * channels * size, window.w * channels * size, channels * size, size),
+    )
+    rows: Array = y0[:, :, None] + (kh * window.dilation_h)[:, None, :]
+    columns: Array = x0[:, :, None] + (kw * window.dilation_w)[:, None, :]
+    channel: Array = np.broadcast_to(column % channels, rows.shape)
+    values = _sample(fmap, rows, columns, channel, pad_value)
+    values = np.where((tap < window.kernel_h * window.kernel_w)[:, None, :], values, values.dtype.type(0))
+    dst.strided((repeat, FRACTAL // size), (FRACTAL * max(jump, 1), size))[...] = values.reshape(repeat, -1)
 
 
 def _walk(window: Window, top: int, left: int, position: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from ascend_sim.isa.buffers import BLOCK, FRACTAL, Bytes, View
+from ascend_sim.isa.buffers import BLOCK, FRACTAL, POISON, Bytes, View
 from ascend_sim.isa.dtypes import DataType
 from ascend_sim.isa.instr import Pipe
 from ascend_sim.isa.layout import CUBE, ceil_div
@@ -121,12 +121,18 @@ def run_nz2nd(
 def run_pad_in(
     dst: View, src: View, count: int, length: int, src_gap: int, dst_gap: int, left: int, right: int, value: Any
 ) -> None:
-    """Lengths and gaps in bytes, ``left``/``right`` in elements; the block tail beyond ``right`` holds ``value``."""
+    """Lengths and gaps in bytes, ``left``/``right`` in elements; the block tail beyond ``right`` holds ``value`` too.
+    Without a value the tail repeats the row's first element; padding that was asked for holds undefined bytes."""
     size = dst.dtype.size
     row = ceil_div(left * size + length + right * size, BLOCK) * BLOCK
     source = rows_view(src.data, src.start, count, length, length + src_gap)
     target = rows_view(dst.data, dst.start, count, row, row + dst_gap)
-    line = np.full((count, row // size), value, dst.dtype.np).view(np.uint8)
+    if value is not None:
+        line = np.full((count, row // size), value, dst.dtype.np).view(np.uint8)
+    elif left or right or length < size:
+        line = np.full((count, row), POISON, np.uint8)
+    else:
+        line = np.tile(np.ascontiguousarray(source[:, :size]), row // size)
     line[:, left * size : left * size + length] = source
     target[...] = line
 
@@ -191,6 +197,17 @@ def run_load2d_transposed(
         offset = i * (1 + dst_gap) * FRACTAL
         target = dst.strided((parts, per), ((1 + dst_fractal_gap) * FRACTAL, size), offset)
         target[...] = out.reshape(parts, per)
+
+
+@instruction(
+    "load2d_sparse", "load_data_with_sparse", Pipe.MTE1, "512-byte fractals of kept weights to L0B, 128-byte index"
+    " fractals beside them", "int8 weights, uint8 index (four 2-bit entries a byte, lowest bits first)",
+    "repeat_times 0..255",
+)  # fmt: skip
+def run_load_sparse(dst: View, src: View, dst_index: View, src_index: View, start: int, repeat: int) -> None:
+    for to, frm, unit in ((dst, src, FRACTAL), (dst_index, src_index, FRACTAL // 4)):
+        at = frm.start + start * unit
+        to.data[to.start : to.start + repeat * unit] = frm.data[at : at + repeat * unit]
 
 
 @instruction(

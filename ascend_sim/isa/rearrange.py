@@ -12,7 +12,7 @@ from ascend_sim.isa.buffers import BLOCK, View
 from ascend_sim.isa.dtypes import uint8
 from ascend_sim.isa.enums import CMPMODE, SelMode
 from ascend_sim.isa.instr import Pipe
-from ascend_sim.isa.lanes import Lanes, active, read_lanes, write_lanes
+from ascend_sim.isa.lanes import Lanes, active, read_lanes, used_lanes, write_lanes
 from ascend_sim.isa.rows import instruction, observed
 
 Array = NDArray[Any]
@@ -218,7 +218,58 @@ def run_nchwconv(
         v.strided((repeats, width), (step * BLOCK, size), offset * size)[...] = out[:, j]
 
 
+@instruction(
+    "vscatter", "scatter", V, "the element at dst + dst_base + offset lane (bytes) = src lane",
+    "offsets are uint32 multiples of the element size, inside the destination; equal offsets: the last lane wins here",
+)  # fmt: skip
+def run_scatter(dst: View, src: View, offsets: View, base: int, lanes: Lanes, limit: int) -> None:
+    """``limit`` bytes of the destination tensor; ``lanes`` count source (index 1) and offsets, which are contiguous."""
+    size = dst.dtype.size
+    values = read_lanes(src, lanes, 1)
+    if lanes.n >= 0:
+        where, on = offsets.flat(lanes.n), None
+    else:
+        used = values.shape[1]
+        where = offsets.flat(lanes.repeats * lanes.width).reshape(lanes.repeats, -1)[:, :used]
+        on = active(lanes)
+    where = where.astype(np.int64) + base
+    if on is not None:
+        where, values = where[on], values[on]
+    bad = (where < 0) | (where + size > limit) | (where % size != 0)
+    if bad.any():
+        worst = int(where[bad].reshape(-1)[0])
+        raise IndexError(f"offset {worst} is outside the destination of {limit} bytes or not a multiple of {size}")
+    table = dst.data[dst.start : dst.start + limit // size * size].view(dst.dtype.np)
+    table[(where // size).reshape(-1)] = values.reshape(-1)
+
+
+@instruction(
+    "vci", "create_vec_index arange", V, "dst lanes = first_value + lane number, counting on through the repeats",
+    "int16, half, int32 or float32",
+)  # fmt: skip
+def run_arange(dst: View, first: Any, lanes: Lanes) -> None:
+    """Without the instruction the language counts one block by scalar writes and adds the rest."""
+    start = dst.dtype.np.type(first)
+    total = lanes.n if lanes.n >= 0 else lanes.repeats * lanes.width
+    if dst.dtype.is_float():
+        values = (np.arange(total, dtype=np.float64) + float(start)).astype(dst.dtype.np)
+    else:
+        values = (np.arange(total) + int(start)).astype(dst.dtype.np)
+    if lanes.n >= 0:
+        dst.flat(total)[...] = values
+    else:
+        write_lanes(dst, lanes, values.reshape(lanes.repeats, -1)[:, : used_lanes(lanes)])
+
+
 @instruction("vtranspose", "transpose", V, "one 16 x 16 block of 16-bit elements transposed", "512 contiguous bytes")
 def run_transpose(dst: View, src: View) -> None:
     dst.flat(256).reshape(16, 16)[...] = src.flat(256).reshape(16, 16).T.copy()
+
+
+@observed
+def run_transpose_nchw(dst: View, src: View, n: int, c: int, hw: int, to_nhwc: bool) -> None:
+    """(n, c, hw) to (n, hw, c) or back: a sequence of 16-row transpositions."""
+    shape = (n, c, hw) if to_nhwc else (n, hw, c)
+    total = n * c * hw
+    dst.flat(total)[...] = src.flat(total).reshape(shape).transpose(0, 2, 1).reshape(-1)
 

@@ -64,7 +64,7 @@ CASES: list[tuple[str, Callable[[], Any], str]] = [
     (VEC, lambda: asc.whole_reduce_sum(ub(at=1), ub(at=4096), 64, 1, 1, 1, 8), "dst address = 1: .*multiple of 2"),
     (VEC, lambda: asc.block_reduce_sum(ub(at=8), ub(at=4096), 1, 128, 1, 1, 8), "dst address = 8: .*multiple of 16"),
     (VEC, lambda: asc.reduce_sum(ub(), ub(at=4096), ub(at=8192, n=16), 128 * 100), "shared_tmp_buffer .*past the end"),
-    (VEC, lambda: asc.trans_data_to_5hd([ub()] * 15, [ub()] * 16, asc.TransDataTo5HDParams()), "dst list = 15: must be 16"),
+    (VEC, lambda: asc.trans_data_to_5hd([ub()] * 15, [ub()] * 16, asc.TransDataTo5HDParams()), "dst list = 15: must have 16 entries"),
     (VEC, lambda: asc.gather_mask(ub(), ub(at=4096), 8, False, 0, asc.GatherMaskParams()), r"src1_pattern = 8: .*1\.\.7"),
     # moves
     (VEC, lambda: asc.data_copy(ub(), gm(), 15), "count = 15: 30 bytes are not a multiple of 32"),

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ascend_sim.asc.calls_cube import fixpipe, load_data, load_data_with_transpose, mmad
+from ascend_sim.asc.calls_cube import fixpipe, mmad
+from ascend_sim.asc.calls_load import load_data, load_data_with_transpose
 from ascend_sim.asc.calls_move import data_copy, set_atomic_add, set_atomic_none
 from ascend_sim.asc.calls_sync import set_flag, wait_flag
 from ascend_sim.asc.machine import Core
