@@ -24,6 +24,7 @@ from ascend_sim.asc._sanitizer import flow
 from ascend_sim.asc._sanitizer.clocks import Instr, Place
 from ascend_sim.asc._sanitizer.gm import GlobalMemory
 from ascend_sim.asc._sanitizer.habits import Habits
+from ascend_sim.asc._sanitizer.local import LocalMemory
 from ascend_sim.asc._sanitizer.report import CODES, Finding, Report, Site
 from ascend_sim.asc._sanitizer.rules import tell_broken_rule
 from ascend_sim.asc._sanitizer.together import WatchedBaton
@@ -68,6 +69,7 @@ class Origin:
     memory: str
     low: int
     count: int
+    elsewhere: Place | None = None
     reported: bool = False
 
     def used(self, report: Report, what: str, place: Place | None, core: str) -> None:
@@ -91,6 +93,8 @@ class Origin:
             f"what is computed from them {what}"
         )
         near = [Site("nearest write", self.near.place)] if self.near is not None else []
+        if self.elsewhere is not None:
+            near.append(Site("what other cores read there is written", self.elsewhere))
         report.add("ErrorRead2", "error", text, [Site("reads", me.place), *near, *sites], core)
 
 
@@ -107,7 +111,6 @@ class Sanitizer:
         self.origins: dict[int, Origin] = {}
         self._origin_of: dict[tuple[Any, ...], int] = {}
         self._groups = 0
-        self.broken = False  # a wait found no set: the recorded trace is not that of the program
 
     def run(self, buffers: Sequence[Bytes]) -> Report:
         """Execute on the bytes of each argument, in place, like `Launch.execute`.
@@ -143,13 +146,26 @@ class Sanitizer:
             if id(data) not in self.gm:
                 self.gm[id(data)] = GlobalMemory(f"argument {name}", role, data, nbytes)
 
-    def origin(self, kind: str, instr: Instr, near: Instr | None, memory: str, low: int, count: int) -> int:
+    def writer_elsewhere(self, watch: CoreWatch, memory: Any, address: int) -> Place | None:
+        """The line that writes the same bytes of this memory on another core of the same kind."""
+        for other in self.watches:
+            if other is watch or not hasattr(other, "core") or other.core.kind != watch.core.kind:
+                continue
+            for mine in other.memories.values():
+                if isinstance(mine, LocalMemory) and mine.name == memory.name and mine.last_write[address]:
+                    return self.instrs[int(mine.last_write[address]) - 1].place
+        return None
+
+    def origin(
+        self, kind: str, instr: Instr, near: Instr | None, memory: str, low: int, count: int,
+        elsewhere: Place | None = None,
+    ) -> int:  # fmt: skip
         """Tag of undefined bytes that ``instr`` brought into play; the same line has one tag per kind and memory."""
         key = (kind, instr.place, memory)
         tag = self._origin_of.get(key)
         if tag is None:
             tag = self._origin_of[key] = min(len(self.origins) + 1, flow.VIRGIN - 1)
-            self.origins.setdefault(tag, Origin(kind, instr, near, memory, low, count))
+            self.origins.setdefault(tag, Origin(kind, instr, near, memory, low, count, elsewhere))
         return tag
 
     def _finish(self) -> None:
@@ -157,10 +173,12 @@ class Sanitizer:
             if not self.report.stopped:
                 watch.flags.finish()
                 watch.queues_finished()
+                watch.walks.tell(self.report, watch.name)
         if not self.report.stopped:
             for memory in self.gm.values():
                 if memory.role != "workspace":
                     self._result(memory)
+                    self._misplaced(memory)
         for origin in self.origins.values():
             if not origin.reported and origin.kind == "virgin":
                 me = origin.instr
@@ -184,9 +202,18 @@ class Sanitizer:
             place = self.instrs[writer - 1].place if writer else None
             self.origins[tag].used(self.report, f"reaches {memory.name} (byte {first})", place, "")
 
+    def _misplaced(self, memory: GlobalMemory) -> None:
+        for number, off in memory.misplaced_reads():
+            me = self.instrs[number - 1]
+            self.report.add(
+                "Irregular", "suspicious", f"{me.name} reads {memory.name} {off:+d} bytes from its place: "
+                f"{abs(off)} bytes are read by nobody and as many are read again by its neighbour",
+                (Site("reads", me.place),), self.watches[me.core].name,
+            )  # fmt: skip
+
     def trace(self) -> KernelTrace:
         """The trace of what was executed, data-dependent branches as they were taken. Instructions know their source
-        lines. After a wait without a set that wait is left out."""
+        lines."""
         blocks: list[Block] = []
         known: dict[tuple[Any, ...], int] = {}
         block_of = []

@@ -202,6 +202,11 @@ def _elementwise(shadow: Shadow, op: str, dst: View, sources: Sequence[View], la
     _write_tags(dst, lanes, tags, shadow)
 
 
+def _two_sources(shadow: Shadow, dst: View, a: View, b: View, lanes: Lanes, *rest: Any) -> None:
+    tags = np.maximum(_lane_tags(a, lanes, 1, shadow), _lane_tags(b, lanes, 2, shadow))
+    _write_tags(dst, lanes, tags, shadow)
+
+
 def _cast(shadow: Shadow, dst: View, src: View, mode: int, lanes: Lanes, *rest: Any) -> None:
     _write_tags(dst, lanes, _lane_tags(src, lanes, 1, shadow), shadow)
 
@@ -376,5 +381,7 @@ _RULES: dict[str, Callable[..., None]] = {
     "reduce.block_sum": _block, "reduce.block_max": _block, "reduce.block_min": _block, "reduce.pair_sum": _pair,
     "mte.run_widen": _widen, "cube.run_mmad": _mmad, "fixpipe.run_fixpipe": _fixpipe,
     "fixpipe.run_l0c_to_ub": _l0c_to_ub, "fixpipe.run_ub_to_l0c": _ub_to_l0c,
-    "fixpipe.run_broadcast_to_l0c": _broadcast,
+    "fixpipe.run_broadcast_to_l0c": _broadcast, "composite.run_mul_cast": _two_sources,
+    "composite.run_add_relu_cast": _two_sources, "composite.run_sub_relu_cast": _two_sources,
+    "composite.run_add_deq_relu": _two_sources,
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -89,8 +90,8 @@ def _select(dst: View, mask: View, count: int, a: View, b: View | None, scalar: 
 
 
 @footprint("rearrange.run_move_register")
-def _move_register(dst: View, src: View, count: int) -> Touch:
-    return Touch(run(src, count), run(dst, count))
+def _move_register(dst: View, src: View, nbytes: int) -> Touch:
+    return Touch(run(src, nbytes), run(dst, nbytes))
 
 
 @footprint("rearrange.run_brcb")
@@ -312,9 +313,11 @@ def _load3d_v2(dst: View, src: View, window: Any, channels: int, m_start: int, k
 
 @footprint("load3d.run_load3d_v1")
 def _load3d_v1(dst: View, src: View, window: Any, c1_index: int, fetch_h: int, fetch_w: int, top: int, left: int,
-               jump: int, mode: int, repeat: int, pad_value: Any) -> Touch:  # fmt: skip
-    if not repeat:
-        return Touch([], [])
+               jump: int, mode: int, repeat: int, pad_value: Any, channels: int = 0,
+               to_l0b: bool = False) -> Touch:  # fmt: skip
+    writes = rows(dst, repeat, FRACTAL, FRACTAL * max(jump, 1))
+    if not repeat or channels:  # few channels: any part of the map may be read
+        return Touch(run(src, window.h * window.w * channels * src.dtype.bits // 8) if repeat else [], writes)
     taps = window.kernel_h * window.kernel_w
     tap = (c1_index * window.kernel_h + fetch_h) * window.kernel_w + fetch_w
     taps_used = tap + (np.arange(repeat) if mode == 0 else np.zeros(1, int))
@@ -328,7 +331,7 @@ def _load3d_v1(dst: View, src: View, window: Any, c1_index: int, fetch_h: int, f
         reads += _map_rows(
             src, window, int(y0.min() + mine.min()), int(y0.max() + mine.max()), int(block), 1, src.dtype.block, 0
         )
-    return Touch(reads, rows(dst, repeat, FRACTAL, FRACTAL * max(jump, 1)))
+    return Touch(reads, writes)
 
 
 # ---- cube
@@ -396,6 +399,28 @@ def _set(dst: View, value: Any) -> Touch:
     return Touch([], run(dst, dst.dtype.size))
 
 
+# ---- compositions
+
+
+@footprint("composite.run_mul_cast", "composite.run_add_relu_cast", "composite.run_sub_relu_cast",
+           "composite.run_add_deq_relu")  # fmt: skip
+def _two_sources(dst: View, a: View, b: View, lanes: Lanes, *rest: Any) -> Touch:
+    return Touch([*lane_spans(a, lanes, 1), *lane_spans(b, lanes, 2)], lane_spans(dst, lanes, 0))
+
+
+@footprint("rearrange.run_arange")
+def _arange(dst: View, first: Any, lanes: Lanes) -> Touch:
+    return Touch([], lane_spans(dst, lanes, 0))
+
+
+@footprint("rearrange.run_scatter")
+def _scatter(dst: View, src: View, offsets: View, base: int, lanes: Lanes, limit: int) -> Touch:
+    where = rearrange.gather_offsets(src, offsets, lanes).astype(np.int64) + base
+    inside = where[(where >= 0) & (where + dst.dtype.size <= limit)]
+    count = lanes.n if lanes.n >= 0 else lanes.repeats * lanes.width
+    return Touch([*run(offsets, count * 4), *lane_spans(src, lanes, 1)], table(dst, inside, dst.dtype.size))
+
+
 # ---- semantics without a footprint of their own
 
 
@@ -403,43 +428,50 @@ class _Spy(View):
     """A view that notes what is taken from it."""
 
     def flat(self, n: int) -> Any:
-        SEEN.append((self, run(self, n * self.dtype.bits // 8)))
+        _seen.log.append((self, run(self, n * self.dtype.bits // 8)))
         return super().flat(n)
 
     def strided(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Any:
         size = self.dtype.size
-        SEEN.append((self, span(self.data, self.start + offset, (*shape, size), (*strides, 1))))
+        _seen.log.append((self, span(self.data, self.start + offset, (*shape, size), (*strides, 1))))
         return super().strided(shape, strides, offset)
 
 
-SEEN: list[tuple[View, list[Span]]] = []
+class _Seen(threading.local):
+    log: list[tuple[View, list[Span]]] = []  # noqa: RUF012 (replaced before each use)
+
+
+_seen = _Seen()
 
 
 def spied(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Touch]:
-    """Run semantics that have no footprint; what they take from their first view (or list of views) counts as written,
-    the rest as read."""
-    SEEN.clear()
-    targets: list[Any] = []
+    """Run semantics that have no footprint: what they take from their first view (or list of views), and what changes
+    in its memory, counts as written, the rest as read."""
+    _seen.log = []
+    targets: list[View] = []
 
     def spy(value: Any) -> Any:
         if isinstance(value, View):
-            wrapped = _Spy(*value)
             if not targets:
-                targets.append((value.data, value.start))
-            return wrapped
+                targets.append(value)
+            return _Spy(*value)
         if isinstance(value, list | tuple) and value and all(isinstance(v, View) for v in value):
-            first = not targets
-            out = [_Spy(*v) for v in value]
-            if first:
-                targets.extend((v.data, v.start) for v in value)
-            return out
+            if not targets:
+                targets.extend(value)
+            return [_Spy(*v) for v in value]
         return value
 
-    result = function(*[spy(a) for a in args], **{k: spy(v) for k, v in kwargs.items()})
+    given = [spy(a) for a in args]
+    named = {k: spy(v) for k, v in kwargs.items()}
+    memories = {id(v.data): (v.data, v.data.copy()) for v in targets}
+    result = function(*given, **named)
     reads: list[Span] = []
     writes: list[Span] = []
-    for view, spans in SEEN:
-        written = any(view.data is data and view.start == start for data, start in targets)
+    for view, spans in _seen.log:
+        written = any(view.data is t.data and view.start == t.start for t in targets)
         (writes if written else reads).extend(spans)
-    SEEN.clear()
+    for data, before in memories.values():
+        changed = np.flatnonzero(data != before)
+        if len(changed):
+            writes.append(Span(data, 0, (), (), at=changed))
     return result, Touch(reads, writes)

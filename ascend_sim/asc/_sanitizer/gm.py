@@ -31,6 +31,7 @@ class GlobalMemory:
         else:
             self.tags[size:] = VIRGIN
         self.written = self.read = False
+        self.pieces: dict[int, tuple[int, int]] = {}  # number of a reader of one piece -> its bounds
 
     def earlier(self, spans: list[Span], write: bool) -> list[tuple[str, int]]:
         """(kind, number) of earlier accesses of the same bytes that an access may conflict with."""
@@ -52,6 +53,8 @@ class GlobalMemory:
                 s.fill(self.writes, me.number)
             return
         self.read = True
+        if len(spans) == 1 and spans[0].contiguous:
+            self.pieces[me.number] = spans[0].low, spans[0].high
         for s in spans:
             seen = s.of(self.reads)
             flat = np.ascontiguousarray(seen).reshape(-1)
@@ -66,6 +69,25 @@ class GlobalMemory:
         if not tags.any():
             return {}
         return {int(t): np.flatnonzero(tags == t) for t in np.unique(tags) if t}
+
+    def misplaced_reads(self) -> list[tuple[int, int]]:
+        """(number, distance) of reads that leave a hole on one side, which nobody reads, and overlap a neighbour by as
+        much on the other: pieces of a seamless partition but for one."""
+        unread = self.reads[: self.size] == 0
+        if not self.pieces or not unread.any() or unread.all():
+            return []
+        starts = {low: n for n, (low, _) in self.pieces.items()}
+        ends = {high: n for n, (_, high) in self.pieces.items()}
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], unread, [False])).astype(np.int8)))
+        found = []
+        for hole, after in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            off = after - hole
+            right, left = starts.get(after), ends.get(hole)
+            if right is not None and self.pieces[right][1] - off in starts:
+                found.append((right, off))
+            elif left is not None and self.pieces[left][0] + off in ends:
+                found.append((left, -off))
+        return found
 
     def writer_near(self, address: int, instrs: list[Instr]) -> Instr | None:
         """The instruction that wrote the closest byte before an address, else the closest behind it."""

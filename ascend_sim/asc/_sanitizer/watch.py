@@ -16,6 +16,7 @@ from ascend_sim.asc._sanitizer.gm import GlobalMemory
 from ascend_sim.asc._sanitizer.local import UNORDERED_PIPES, Hazard, LocalMemory
 from ascend_sim.asc._sanitizer.report import Site
 from ascend_sim.asc._sanitizer.spans import Span
+from ascend_sim.asc._sanitizer.walks import Walks
 from ascend_sim.asc.machine import Core, current
 from ascend_sim.engine.trace import TraceBuilder
 from ascend_sim.isa.buffers import Bytes
@@ -59,16 +60,16 @@ class Recorder(TraceBuilder):
         self.watch.flags.set(src, dst, flag_id, place, len(self.code))
 
     def wait_flag(self, src: Pipe, dst: Pipe, flag_id: int, place: Place | None = None) -> None:
+        super().wait_flag(src, dst, flag_id, place)
         if self.watch.flags.wait(src, dst, flag_id, place):
-            super().wait_flag(src, dst, flag_id, place)
             return
-        # go on as if it had been set: the rest of the kernel is worth checking, the trace stays runnable
+        # go on as if it had been set: the rest of the kernel is worth checking
         key = (int(EVENT_OF[src, dst]), flag_id)
         self.watch.core.flags[key] = self.watch.core.flags.get(key, 0) + 1
-        self.watch.sanitizer.broken = True
 
     def barrier(self, pipe: Pipe, place: Place | None = None) -> None:
         super().barrier(pipe, place)
+        self.watch.flags.issued(pipe, "pipe_barrier", place)
         self.watch.clocks.barrier(pipe)
 
     def cross_set(self, flag_id: int, mode: int, pipe: Pipe, place: Place | None = None) -> None:
@@ -93,6 +94,7 @@ class CoreWatch:
         self.cross: tuple[Pipe, Place | None] = (Pipe.S, None)
         self.memories: dict[int, Memory | None] = {}
         self.slots: dict[tuple[str, int], Place | None] = {}
+        self.walks = Walks()
         self.unnamed: dict[int, tuple[Bytes, Bytes]] = {}
         self.shadow = flow.Shadow(self._tags)
         self.core: Core
@@ -112,6 +114,7 @@ class CoreWatch:
         instrs.append(me)
         self.table[pipe].append(me)
         self.last = me
+        self.flags.issued(pipe, me.name, place)
         self.sanitizer.habits.issued(me, work)
 
     # ---- what is executed
@@ -316,7 +319,10 @@ class CoreWatch:
                     continue
                 low = self._first_virgin(memory, s)
                 near = self._writer_near(memory, low)
-                tag = self.sanitizer.origin("virgin", self.last, near, memory.name, low, int(virgin.sum()))
+                elsewhere = self.sanitizer.writer_elsewhere(self, memory, low)
+                tag = self.sanitizer.origin(
+                    "virgin", self.last, near, memory.name, low, int(virgin.sum()), elsewhere
+                )
                 for w in touch.writes:
                     tags = self.shadow(w.data)
                     seen = w.of(tags)
@@ -354,6 +360,7 @@ class CoreWatch:
     def _record(self, touch: Touch) -> None:
         me, instrs = self.last, self.sanitizer.instrs
         for memory, spans in self._by_memory(touch.reads):
+            self.walks.step(me, memory.name, spans, False)
             if isinstance(memory, LocalMemory):
                 memory.record(spans, me.pipe, me.seq, me.number, False)
             else:
