@@ -24,6 +24,7 @@ from ._exit import CoupledExit, ExitPlan, FixpipeExit, Place
 from ._matmul_tiling import BIAS_BYTES, MatmulProblem, MatmulTiling, align
 from ._mix import MixExit, vector_side
 from ._slots import Held, Slots, look_ahead
+from ._vector import item_bytes
 
 MAX_PITCH = 65535  # elements between rows the ND to NZ transfer takes
 
@@ -201,7 +202,9 @@ class CubeSide:
         self.table: BiasTable | None = None
         if plan.exit.bias == "table":
             columns, room = plan.bias_pitch * len(plan.b_of) or p.n, 0 if plan.bias_pitch else BIAS_BYTES
-            self.table = BiasTable(plan.exit, bias, columns, 2 * (self.a_slot + self.b_slot) * item, t.base_n, room)
+            at = 2 * (self.a_slot + self.b_slot) * item
+            ahead = at + 2 * t.base_n * item_bytes(plan.exit.bias_dtype) <= asc.current_soc().buffers.l1_bytes
+            self.table = BiasTable(plan.exit, bias, columns, at, t.base_n, room, ahead)
         elements = t.base_m * t.base_n
         self.out: Any
         if plan.exit.kind == "fixpipe":
@@ -245,6 +248,8 @@ class CubeSide:
 
     def _load(self, unit: Unit) -> tuple[Held, Held]:
         t, tile = self.t, unit.tile
+        if unit.first and self.table:
+            self.table.fetch(place_of(self.plan, tile))
         if not tile.same_a and (unit.opens or t.step_ka < t.step_kb):
             self.a_held = self.a_ring.take()
             at, size = unit.chunk if t.step_ka >= t.step_kb else unit.part
