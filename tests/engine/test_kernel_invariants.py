@@ -16,7 +16,10 @@ from ascend_sim.ops.registry import find
 from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.soc import Soc, load_soc, soc_names
 
-FASTER = ("cores.clock_mhz", "memory.read_gbps", "memory.l2_read_gbps", "memory.l2_write_gbps")
+FASTER = (
+    "cores.clock_mhz", "memory.read_gbps", "memory.l2_read_gbps", "memory.l2_write_gbps",
+    "memory.core_l1_bytes_per_cycle", "memory.core_ub_bytes_per_cycle", "memory.core_miss_bytes_per_cycle",
+)  # fmt: skip
 CHIPS = st.sampled_from(soc_names())
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_sim.engine.timing import MemoryShares, cycle_ps, exact, price, round_ps, sync_times
+from ascend_sim.engine.timing import MemoryShares, core_count, cycle_ps, exact, price, round_ps, sync_times
 from ascend_sim.isa.instr import CubeWork, Load3dWork, MoveWork, ScalarWork, VectorWork, Work
 from ascend_sim.soc import Soc, SocError, load_soc, soc_names
 
@@ -75,10 +75,10 @@ def test_hits_and_misses_add() -> None:
 
 
 def test_odd_pitch_is_slow() -> None:
-    """Grouped matmul with odd K or N on 910B2: 12 to 13 B/cycle a core."""
+    """Grouped matmul with odd K or N on 910B2: 12 to 13 B/cycle a core of what is used, 14.5 to 15.9 of what moves."""
     soc = load_soc("Ascend910B2")
     rate = 65536 / cycles(MoveWork("GM_L1", 128, 512, align=2, gm=0), soc, memory=MemoryShares(24))
-    assert 12 <= rate <= 13
+    assert 12 <= rate <= 16
 
 
 def test_rounding_is_once_and_exact() -> None:
@@ -149,27 +149,75 @@ FASTER = {
     "memory.l2_write_gbps": 2,
     "memory.core_l1_bytes_per_cycle": 1.2,
     "memory.unaligned_bytes_per_cycle": 2,
+    "memory.core_miss_bytes_per_cycle": 1.5,
+    "memory.core_ub_write_bytes_per_cycle": 1.5,
+    "memory.read_only_factor": 1.1,
+    "memory.short_burst_factor": 1.1,
     "cores.clock_mhz": 1.3,
 }
+CHIPS = {"Ascend910A": "AICORE", "Ascend310P3": "AICORE", "Ascend910B1": "AIC", "Ascend910B4": "AIV"}
+SHARES = st.builds(
+    lambda active, miss, back, only, mix, pure: MemoryShares(
+        active, {0: miss}, {0: back / 4}, {0: back}, only and not miss, 1 + mix, pure
+    ),
+    st.integers(1, 48), FRACTIONS, FRACTIONS, st.booleans(), FRACTIONS, FRACTIONS,
+)  # fmt: skip
 
 
 @settings(max_examples=300, deadline=None)
-@given(WORKS, st.sampled_from(sorted(FASTER)), st.integers(1, 48), FRACTIONS, FRACTIONS)
+@given(WORKS, st.sampled_from(sorted(FASTER)), st.sampled_from(sorted(CHIPS)), SHARES, st.booleans())
 def test_more_bandwidth_or_clock_never_costs_time(
-    work: Work, key: str, active: int, miss: Fraction, back: Fraction
+    work: Work, key: str, chip: str, memory: MemoryShares, again: bool
 ) -> None:
-    soc = load_soc("Ascend910A")
+    soc, kind = load_soc(chip), CHIPS[chip]
+    if isinstance(work, MoveWork):
+        work = work._replace(again=again)
     section, name = key.split(".")
     fast = soc.override({key: getattr(getattr(soc, section), name) * FASTER[key]})
-    memory = MemoryShares(active, {0: miss}, {0: back / 4}, {0: back})
-    assert price([work], fast, "AICORE", memory).occupancy[0] <= price([work], soc, "AICORE", memory).occupancy[0]
+    now, then = price([work], soc, kind, memory), price([work], fast, kind, memory)
+    assert then.occupancy[0] <= now.occupancy[0]
+    assert then.latency[0] <= now.latency[0]
 
 
 @settings(max_examples=200, deadline=None)
-@given(MOVES, st.integers(1, 31), FRACTIONS)
-def test_more_active_cores_or_misses_never_save_time(work: MoveWork, active: int, miss: Fraction) -> None:
-    soc = load_soc("Ascend910A")
-    now = price([work], soc, "AICORE", MemoryShares(active, {0: miss / 2})).occupancy[0]
-    assert price([work], soc, "AICORE", MemoryShares(active + 1, {0: miss / 2})).occupancy[0] >= now
-    if soc.memory.read_gbps < soc.memory.l2_read_gbps:
-        assert price([work], soc, "AICORE", MemoryShares(active, {0: miss})).occupancy[0] >= now
+@given(MOVES, st.sampled_from(sorted(CHIPS)), st.integers(1, 31), FRACTIONS, st.booleans())
+def test_more_active_cores_or_misses_never_save_time(
+    work: MoveWork, chip: str, active: int, miss: Fraction, again: bool
+) -> None:
+    soc, kind, work = load_soc(chip), CHIPS[chip], work._replace(again=again)
+    now = price([work], soc, kind, MemoryShares(active, {0: miss / 2})).occupancy[0]
+    assert price([work], soc, kind, MemoryShares(active + 1, {0: miss / 2})).occupancy[0] >= now
+    assert price([work], soc, kind, MemoryShares(active, {0: miss})).occupancy[0] >= now
+    assert price([work._replace(again=False)], soc, kind, MemoryShares(active, {0: miss / 2})).occupancy[0] <= now
+
+
+@settings(max_examples=200, deadline=None)
+@given(WORKS, st.sampled_from(sorted(CHIPS)), SHARES)
+def test_more_work_never_takes_less(work: Work, chip: str, memory: MemoryShares) -> None:
+    soc, kind = load_soc(chip), CHIPS[chip]
+    if isinstance(work, MoveWork):
+        grown: list[Work] = [work._replace(bursts=work.bursts + 1)]
+    elif isinstance(work, CubeWork):
+        grown = [work._replace(**{axis: getattr(work, axis) + 1}) for axis in "mkn"]
+    elif isinstance(work, VectorWork):
+        grown = [work._replace(repeats=work.repeats + 1), work._replace(bank_conflicts=work.bank_conflicts + 1)]
+    else:
+        assert isinstance(work, Load3dWork)
+        grown = [work._replace(nbytes=work.nbytes + 512)]
+    now = price([work], soc, kind, memory).occupancy[0]
+    assert all(price([other], soc, kind, memory).occupancy[0] >= now for other in grown)
+
+
+@settings(max_examples=300, deadline=None)
+@given(MOVES, st.sampled_from(sorted(CHIPS)), SHARES)
+def test_no_transfer_beats_its_port_or_its_share_of_the_memory(work: MoveWork, chip: str, memory: MemoryShares) -> None:
+    soc, kind = load_soc(chip), CHIPS[chip]
+    nbytes = work.bursts * work.burst_bytes
+    ps = int(price([work], soc, kind, memory).occupancy[0])
+    rows = [row for name, row in soc.mte.paths.items() if name.partition(":")[0] == work.path]
+    port = max(row.bytes_per_cycle for row in rows)
+    assert ps >= nbytes / port * 1e6 / soc.cores.clock_mhz * 0.999
+    if work.path.startswith("GM"):
+        active = min(memory.active_cores, core_count(soc, kind))
+        fetched = nbytes * float(memory.miss[0]) * active
+        assert ps >= fetched / (soc.memory.read_gbps * soc.memory.read_only_factor) * 1000 * 0.999
