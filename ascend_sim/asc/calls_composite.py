@@ -222,7 +222,7 @@ def bilinear_interpolation(
     repeat_mode: bool, dst_blk_stride: int, v_r_offset: int, v_repeat: int, shared_tmp_buffer: LocalTensor,
 ) -> None:  # fmt: skip
     """``v_repeat`` rows of 128 halves, each the sum of ``h_repeat`` gathered rows times weights (vbi). On 910B the
-    language expands it to gatherb, brcb, mul and add; ``shared_tmp_buffer`` then holds 32 bytes per element."""
+    language expands it to gatherb, brcb, mul and add; ``shared_tmp_buffer`` then holds the gathered rows."""
     core = current()
     call, rules = "bilinear_interpolation", core.rules
     if rules.family not in ("310P3", "910B1"):
@@ -246,7 +246,7 @@ def bilinear_interpolation(
     check_operand(rules, call, operand("src0_offset", src0_offset, call), repeats * 32)
     check_operand(rules, call, operand("src1", src1, call), weights * 2)
     check_operand(rules, call, operand("src0", src0, call), BLOCK)
-    needed = repeats * 256 + weights * BLOCK if rules.family == "910B1" else repeats * 32
+    needed = repeats * 256 if rules.family == "910B1" else repeats * 32  # the gathered rows, or their offsets
     check_operand(rules, call, operand("shared_tmp_buffer", shared_tmp_buffer, call), needed)
     if rules.family == "910B1":
         works = [

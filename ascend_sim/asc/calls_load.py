@@ -401,4 +401,4 @@ def load_data_with_sparse(
     core.emit(Pipe.MTE1, MoveWork("L1_L0B", n, FRACTAL * 5 // 4, 512, -1, "", "int8"), dst, src, idx)
     if core.memory is not None:
         index = View(core.memory["IDX"], dst.addr // 4, idx.dtype)
-        mte.run_load_sparse(core.view(dst), core.view(src), index, core.view(idx), p.start_index, n)
+        mte.run_load_sparse([core.view(dst), index], [core.view(src), core.view(idx)], p.start_index, n)

@@ -278,4 +278,4 @@ def extract(dst_value: LocalTensor, dst_index: LocalTensor, src: LocalTensor, re
         check_operand(core.rules, call, operand(name, t, call), nbytes)
     _works(core, "vreducev2", "uint32", 2 * n, [dst_value, dst_index], src)
     if core.memory is not None and n:
-        semantics.run_extract_pairs(core.view(dst_value), core.view(dst_index), core.view(src), count)
+        semantics.run_extract_pairs([core.view(dst_value), core.view(dst_index)], core.view(src), count)

@@ -16,7 +16,7 @@ from ascend_sim.isa.dtypes import cast_values
 from ascend_sim.isa.enums import RoundMode
 from ascend_sim.isa.fixpipe import multiplier
 from ascend_sim.isa.instr import Pipe
-from ascend_sim.isa.lanes import Lanes, active, lanes_view, read_lanes, used_lanes, write_lanes
+from ascend_sim.isa.lanes import Lanes, active, read_lanes, used_lanes, write_lanes
 from ascend_sim.isa.rows import instruction
 
 Array = NDArray[Any]
@@ -86,10 +86,10 @@ def run_cast_deq(dst: View, src: View, lanes: Lanes, words: Array, upper: bool) 
     whole = np.rint(x.astype(np.float64) * scale + offset)
     whole = np.where(signed, np.clip(whole, -128, 127), np.clip(whole, 0, 255)).astype(np.int64)
     out = (whole & 0xFF).astype(np.uint8)
-    raw = View(dst.data, dst.start + (16 if upper else 0), dst.dtype)
+    half = 16 if upper else 0
     if lanes.n >= 0:
         blocks = -(-lanes.n // 16)
-        target = raw.strided((blocks, 16), (BLOCK, 1)).view(np.uint8)
+        target = dst.strided((blocks, 16), (BLOCK, 1), half).view(np.uint8)
         padded = np.zeros(blocks * 16, np.uint8)
         padded[: lanes.n] = out
         keep = np.arange(blocks * 16) < lanes.n
@@ -97,7 +97,7 @@ def run_cast_deq(dst: View, src: View, lanes: Lanes, words: Array, upper: bool) 
         return
     used = used_lanes(lanes, 16)
     strides = (lanes.rep[0] * BLOCK, lanes.blk[0] * BLOCK, 1)
-    target = raw.strided((lanes.repeats, used // 16, 16), strides).view(np.uint8)
+    target = dst.strided((lanes.repeats, used // 16, 16), strides, half).view(np.uint8)
     on = active(lanes)
     values = out[:, :used].reshape(target.shape)
     if on is None:
@@ -121,7 +121,8 @@ def run_bilinear(
     bad = (where < 0) | (where + BLOCK > limit) | (where % BLOCK != 0)
     if bad.any():
         raise IndexError(f"offset {int(where[bad][0])} is outside the source of {limit} bytes or not a multiple of 32")
-    blocks = src.data[src.start + where[:, None] + np.arange(BLOCK)[None, :]].view(np.float16).reshape(repeats, 8, 16)
+    table = src.flat(limit // BLOCK * 16).reshape(-1, 16)
+    blocks = table[where // BLOCK].reshape(repeats, 8, 16)
     w = weights.flat(repeats * (8 if per_block else 1)).reshape(repeats, -1, 1)
     with np.errstate(all="ignore"):
         products = (blocks.astype(np.float32) * w.astype(np.float32)).astype(np.float16)
@@ -130,9 +131,8 @@ def run_bilinear(
             total = products[v, 0]
             for h in range(1, h_repeat):
                 total = (total.astype(np.float32) + products[v, h].astype(np.float32)).astype(np.float16)
-            row = dst._replace(start=dst.start + v * v_offset * 2)
             used = used_lanes(lanes)
             on = active(lanes)
-            target = lanes_view(row, lanes, 0, used)
+            target = dst.strided((1, -(-used // 16), 16), (0, lanes.blk[0] * BLOCK, 2), v * v_offset * 2)
             values = total[:used].reshape(target.shape)
             np.copyto(target, values, where=True if on is None else on.reshape(target.shape))

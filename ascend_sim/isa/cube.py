@@ -70,7 +70,7 @@ def unpack_index(view: View, k: int, n: int) -> Array:
     """(k, n) 2-bit entries of sparse weights from their Zn storage: 16 x 32 fractals of 128 bytes, four entries a
     byte, lowest bits first."""
     k1, n1 = ceil_div(k, 32), ceil_div(n, CUBE)
-    raw = view.data[view.start : view.start + k1 * n1 * 128]
+    raw = view.flat(k1 * n1 * 128)
     entries = np.stack([raw >> shift & 3 for shift in (0, 2, 4, 6)], -1).reshape(k1, n1, CUBE, 32)
     return zn_to_nd(entries, k, n)
 

@@ -4,6 +4,7 @@ loads and im2col loads. Strides are in the units of the instruction; every funct
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -204,10 +205,10 @@ def run_load2d_transposed(
     " fractals beside them", "int8 weights, uint8 index (four 2-bit entries a byte, lowest bits first)",
     "repeat_times 0..255",
 )  # fmt: skip
-def run_load_sparse(dst: View, src: View, dst_index: View, src_index: View, start: int, repeat: int) -> None:
-    for to, frm, unit in ((dst, src, FRACTAL), (dst_index, src_index, FRACTAL // 4)):
-        at = frm.start + start * unit
-        to.data[to.start : to.start + repeat * unit] = frm.data[at : at + repeat * unit]
+def run_load_sparse(dst: Sequence[View], src: Sequence[View], start: int, repeat: int) -> None:
+    """``dst`` and ``src`` are (weights, index)."""
+    for to, frm, unit in zip(dst, src, (FRACTAL, FRACTAL // 4), strict=True):
+        to.flat(repeat * unit)[...] = frm.strided((repeat * unit,), (1,), start * unit).view(to.dtype.np)
 
 
 @instruction(

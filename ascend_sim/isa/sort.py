@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.isa.buffers import View
-from ascend_sim.isa.dtypes import DataType
 from ascend_sim.isa.instr import Pipe
-from ascend_sim.isa.rows import instruction
+from ascend_sim.isa.rows import instruction, observed
 
 Array = NDArray[Any]
 V = Pipe.V
@@ -44,8 +43,8 @@ def run_sort32(dst: View, scores: View, index: View, repeats: int) -> None:
     s = scores.flat(n).reshape(repeats, 32)
     i = index.flat(n).reshape(repeats, 32)
     order = _descending(s)
-    raw = dst.data[dst.start : dst.start + n * PAIR].reshape(n, PAIR)
     size = scores.dtype.size
+    raw = dst.flat(n * PAIR // size).view(np.uint8).reshape(n, PAIR)
     raw[:, :size] = np.take_along_axis(s, order, 1).reshape(-1, 1).view(np.uint8)
     if size == 2:
         raw[:, 2:4] = 0
@@ -73,28 +72,26 @@ def merge_order(scores: Sequence[Array], stop: bool) -> tuple[Array, list[int]]:
     return np.array(out, np.int64), taken
 
 
-def _merge(dst: View, sources: Sequence[View], lengths: Sequence[int], stop: bool, unit: int, at: int) -> list[int]:
-    """Merge queues of ``unit``-byte items whose score lies ``at`` bytes into the item."""
-    size = dst.dtype.size
-    items = [s.data[s.start : s.start + n * unit].reshape(n, unit) for s, n in zip(sources, lengths, strict=True)]
-    scores = [np.ascontiguousarray(x[:, at : at + size]).view(dst.dtype.np).reshape(-1) for x in items]
-    order, taken = merge_order(scores, stop)
-    out = np.empty((len(order), unit), np.uint8)
-    for q, rows in enumerate(items):
-        out[order == q] = rows[: taken[q]]
-    dst.data[dst.start : dst.start + out.size] = out.reshape(-1)
-    return taken
-
-
-def _repeated(
+def _merge(
     dst: View, sources: Sequence[View], lengths: Sequence[int], stop: bool, repeats: int, unit: int, at: int
 ) -> list[int]:
-    taken = [0] * len(lengths)
-    step = sum(lengths) * unit
+    """Merge queues of ``unit``-byte items whose score lies ``at`` bytes into the item; every repeat goes on behind the
+    queues of the one before."""
+    size = dst.dtype.size
+    step, taken = sum(lengths) * unit, [0] * len(lengths)
     for r in range(repeats):
-        shifted = [s._replace(start=s.start + r * step) for s in sources]
-        done = _merge(dst._replace(start=dst.start + r * step), shifted, lengths, stop, unit, at)
-        taken = [a + b for a, b in zip(taken, done, strict=True)]
+        items = [
+            s.strided((n * unit // size,), (size,), r * step).view(np.uint8).reshape(n, unit)
+            for s, n in zip(sources, lengths, strict=True)
+        ]
+        scores = [np.ascontiguousarray(x[:, at : at + size]).view(dst.dtype.np).reshape(-1) for x in items]
+        order, done = merge_order(scores, stop)
+        out = np.empty((len(order), unit), np.uint8)
+        for q, rows in enumerate(items):
+            out[order == q] = rows[: done[q]]
+        target = dst.strided((out.size // size,), (size,), r * step)
+        target[...] = out.reshape(-1).view(dst.dtype.np)
+        taken = [x + y for x, y in zip(taken, done, strict=True)]
     return taken
 
 
@@ -107,7 +104,7 @@ def run_merge_pairs(
     dst: View, sources: Sequence[View], lengths: Sequence[int], stop: bool, repeats: int
 ) -> list[int]:
     """Returns how many pairs of each queue were taken."""
-    return _repeated(dst, sources, lengths, stop, repeats, PAIR, 0)
+    return _merge(dst, sources, lengths, stop, repeats, PAIR, 0)
 
 
 @instruction(
@@ -120,7 +117,7 @@ def run_merge_proposals(
 ) -> list[int]:
     """Returns how many proposals of each queue were taken."""
     size = dst.dtype.size
-    return _repeated(dst, sources, lengths, stop, repeats, 8 * size, SCORE * size)
+    return _merge(dst, sources, lengths, stop, repeats, 8 * size, SCORE * size)
 
 
 @instruction(
@@ -154,9 +151,11 @@ def run_proposal_extract(dst: View, src: View, repeats: int, field: int) -> None
         dst.flat(n)[...] = src.flat(n * 8).reshape(n, 8)[:, field].copy()
 
 
-def run_extract_pairs(value: View, index: View, src: View, count: int) -> None:
-    """Scores and indices of ``count`` pairs, apart."""
-    raw = src.data[src.start : src.start + count * PAIR].reshape(count, PAIR)
-    dtype: DataType = value.dtype
-    value.flat(count)[...] = np.ascontiguousarray(raw[:, : dtype.size]).view(dtype.np).reshape(-1)
+@observed
+def run_extract_pairs(dst: Sequence[View], src: View, count: int) -> None:
+    """Scores and indices of ``count`` pairs, apart: ``dst`` is (values, indices)."""
+    value, index = dst
+    size = value.dtype.size
+    raw = src.flat(count * PAIR // size).view(np.uint8).reshape(count, PAIR)
+    value.flat(count)[...] = np.ascontiguousarray(raw[:, :size]).view(value.dtype.np).reshape(-1)
     index.flat(count)[...] = np.ascontiguousarray(raw[:, 4:]).view(np.uint32).reshape(-1)
