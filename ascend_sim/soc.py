@@ -161,6 +161,7 @@ class Memory:
     partial_line_bytes: int = figure("B")  # further traffic of a burst that does not start on a line
     unaligned_bytes_per_cycle: float = figure("B/cycle")  # source pitch not a multiple of 32 B
     miss_latency_cycles: float = figure("cycles")
+    miss_burst_cycles: float = figure("cycles")  # further cycles of a burst (row) that misses
     miss_replay_cycles: float = figure("cycles")  # further cycles of a replayed transfer that misses
     line_bytes: int = figure("B")
 

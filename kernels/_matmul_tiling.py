@@ -73,6 +73,8 @@ BIAS_BYTES = 1024  # of L1, kept for the bias row
 @lru_cache(maxsize=4096)
 def tile(problem: MatmulProblem, buffers: CubeBuffers) -> MatmulTiling:
     """The tiling of a problem."""
+    if _short_rows(problem, buffers):
+        return _short_row_tiling(problem, buffers)
     base_m, base_n, base_k = _stock_base(problem, buffers) if buffers.fixpipe else _searched_base(problem, buffers)
     step_ka, step_kb = _steps(problem, buffers, base_m, base_n, base_k)
     if _four_by_four(problem, buffers, base_m, base_n, base_k):
@@ -81,6 +83,29 @@ def tile(problem: MatmulProblem, buffers: CubeBuffers) -> MatmulTiling:
     slots = 2 if base_m * base_n * 8 <= buffers.l0c else 1
     tiling = MatmulTiling(base_m, base_n, base_k, step_ka, step_kb, slots, min(buffers.cores, tiles))
     return _within_k(problem, tiling)
+
+
+def _short_rows(p: MatmulProblem, b: CubeBuffers) -> bool:
+    """Whether the older stock tiler (MatMulV2) is in charge and moves rows of one cube step: float32 with few rows of
+    A. The newer one takes over where A stays in L1 or K is split."""
+    resident = p.trans_b and p.m <= 16 and p.k >= 4096 and p.k % 128 == 0 and p.n <= 16 * b.cores
+    split = p.m <= 64 and p.n <= 64 and p.k >= 6144
+    return b.fixpipe and b.cores > 1 and p.item == 4 and p.batch == 1 and p.m <= 128 and not (
+        p.nz or p.trans_a or resident or split
+    )
+
+
+def _short_row_tiling(p: MatmulProblem, b: CubeBuffers) -> MatmulTiling:
+    """Cores along N by the largest divisor of its blocks of 16; every DMA brings one cube step (128 bytes of K). Source:
+    core counts that mac times and the stock library's expected tilings show (N = 4096 on 16, 9216 on 24, 11264 on 22),
+    and the 17 B a cycle at which an AlexNet training profile streams float32 weights."""
+    blocks = ceil_div(p.n, 16)
+    cores = max(c for c in range(1, min(b.cores, blocks) + 1) if blocks % c == 0)
+    base_m, base_k = align(p.m, 16), 128 // p.item
+    most = min(256 if p.trans_b else 64, b.l0c // 4 // base_m // 16 * 16, b.l0b // 2 // (base_k * p.item) // 16 * 16)
+    base_n = 16 * ceil_div(blocks // cores, ceil_div(blocks // cores * 16, most))
+    slots = 2 if base_m * base_n * 8 <= b.l0c else 1
+    return MatmulTiling(base_m, base_n, base_k, 1, 1, slots, cores)
 
 
 def _within_k(problem: MatmulProblem, tiling: MatmulTiling) -> MatmulTiling:

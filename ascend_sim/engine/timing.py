@@ -11,10 +11,12 @@ cube       head + fractals x cycles per fractal of the input type, at least the 
 vector     (the longest of the first-repeat cost, repeats x slope, and access to the unified buffer: a cycle a
            repeat and ``conflict_cycles`` per conflict) x scale + issue overhead + counter mode
 on chip    fixed + bursts x burst + bytes / rate, at least the floor
-GM         the longest of three stages that overlap: requests (fixed + bursts x burst), port (bytes / rate) and the
-           core's share of the memory system; at least the floor. Hit bytes move at min(core cap, L2 rate / active
-           cores), missed bytes at min(core cap, miss cap, memory rate / active cores); the two parts add.
-load3d     as a path ``:3d``; ``:3d_strided`` when the column stride is above 1; ``:3d_c04`` for four-channel input
+GM         the longest of three stages that overlap: requests (fixed + bursts x burst, more where rows miss), port
+           (bytes / rate) and the core's share of the memory system; at least the floor. Hit bytes move at min(core
+           cap, L2 rate / active cores), missed bytes at min(core cap, miss cap, memory rate / active cores); the two
+           parts add.
+load3d     as a path ``:3d``; ``:3d_stride2`` (or 3, ...), else ``:3d_strided``, when the column stride is above 1;
+           ``:3d_c04`` for four-channel input
 scalar     count x issue cycles
 ========== =====================================================================================================
 
@@ -169,7 +171,7 @@ def price(works: Sequence[Work], soc: Soc, kind: str, memory: MemoryShares) -> P
             law = pricer.cube(work.dtype)
             time = law.at(1, work.m * work.k * work.n)
         elif isinstance(work, Load3dWork):
-            law = pricer.load3d(work.path, work.stride_w > 1, work.c0_small)
+            law = pricer.load3d(work.path, work.stride_w, work.c0_small)
             time = law.at(1, work.nbytes)
         else:
             law = pricer.scalar()
@@ -291,9 +293,9 @@ class _Pricer:
             )
         return law
 
-    def load3d(self, name: str, strided: bool, small: bool) -> _Law:
-        mode = "3d_c04" if small else "3d_strided" if strided else "3d"
-        return self.move(name, mode if f"{name}:{mode}" in self.soc.mte.paths else "3d", "")
+    def load3d(self, name: str, stride: int, small: bool) -> _Law:
+        modes = ("3d_c04",) if small else (f"3d_stride{stride}", "3d_strided") if stride > 1 else ()
+        return self.move(name, next((m for m in modes if f"{name}:{m}" in self.soc.mte.paths), "3d"), "")
 
     def scalar(self) -> _Law:
         law = self._laws.get(())
@@ -415,8 +417,9 @@ class _Transfers:
         latency, wait = path.latency, path.latency if work.again else _NONE
         if miss:
             latency += miss * exact(m.miss_latency_cycles) * ps
+            step += miss * exact(m.miss_burst_cycles) * ps
             wait += miss * exact(m.miss_replay_cycles) * ps if work.again else _NONE
-            keys.extend(("memory.read_gbps", "memory.core_miss_bytes_per_cycle"))
+            keys.extend(("memory.read_gbps", "memory.core_miss_bytes_per_cycle", "memory.miss_burst_cycles"))
         hit = max(cap, self._shared(m.l2_read_gbps) * self.memory.mix)
         fetched = self.active * memory_read(self.pricer.soc, self.memory.pure)
         if short:  # half of a 512-byte line is fetched in vain, unless a neighbour wants it soon
@@ -425,7 +428,7 @@ class _Transfers:
         share = (1 - miss) * hit + miss * missed
         if back:
             share += back * self.back
-        return self._law(path, share, latency, wait, *keys)
+        return self._law(path._replace(burst=step), share, latency, wait, *keys)
 
 
 @lru_cache(maxsize=64)
