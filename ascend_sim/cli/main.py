@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +13,8 @@ from ascend_sim.cli.errors import CommandError
 
 # Each module has ``add_parser(subparsers)``, which sets ``func`` to a callable (args) -> exit code.
 COMMANDS = ("run", "op", "model", "kernel", "validate", "configs")
+
+INTERRUPTED, BROKEN_PIPE = 130, 141  # exit codes of a shell for SIGINT and SIGPIPE
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -30,10 +33,18 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     try:
-        return int(args.func(args))
+        code = int(args.func(args))
+        sys.stdout.flush()
     except CommandError as error:
         print(f"ascend-sim {args.command}: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"ascend-sim {args.command}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader (head, less) has gone; nothing is left to flush at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return code
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import importlib
 import os
 import runpy
 import sys
+import tempfile
 from pathlib import Path
 from types import TracebackType
 
@@ -55,6 +56,12 @@ def _run_profiled(args: argparse.Namespace) -> int:
     from ascend_sim.profiling.store import EventStore
     from ascend_sim.runtime.system import system
 
+    try:  # before the program runs, not after
+        args.profile.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=args.profile):
+            pass
+    except OSError as error:
+        raise CommandError(f"--profile {args.profile}: cannot write there: {error.strerror}") from error
     store = EventStore()
     observers = system().observers
     observers.add(store)
@@ -82,10 +89,12 @@ def run_script(script: Path, arguments: list[str], module: bool = False) -> int:
             runpy.run_path(str(script), run_name="__main__")
     except SystemExit as stop:
         return _exit_code(stop)
-    except Exception as error:
-        # the user's traceback, without our frames
-        sys.excepthook(type(error), error, _users_frames(error.__traceback__, script))
-        return 1
+    except (Exception, KeyboardInterrupt) as error:
+        users = _users_frames(error.__traceback__)
+        if users is None and module and isinstance(error, ImportError):
+            raise CommandError(f"-m {script}: {error}") from error
+        sys.excepthook(type(error), error.with_traceback(users), users)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
     finally:
         sys.argv, sys.path[:] = saved
     return 0
@@ -100,8 +109,10 @@ def _exit_code(stop: SystemExit) -> int:
     return 1
 
 
-def _users_frames(traceback: TracebackType | None, script: Path) -> TracebackType | None:
+def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first frame of the program on; None when it failed before it began."""
+    ours = {__file__, runpy.__file__, "<frozen runpy>"}
     frame = traceback
-    while frame is not None and frame.tb_frame.f_code.co_filename != str(script):
+    while frame is not None and frame.tb_frame.f_code.co_filename in ours:
         frame = frame.tb_next
-    return frame or traceback
+    return frame
