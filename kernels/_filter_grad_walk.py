@@ -181,8 +181,8 @@ def tile_filter(p: ConvProblem, b: CubeBuffers, atomic: bool) -> FilterTiling:
 
 def _row_parts(p: ConvProblem, b: CubeBuffers) -> int:
     """Parts of the rows of all images. The stock kernel deals rows first: as many parts as keep the exit, which grows
-    with them, within half of the cube's time (fixpipe and mac times of an AlexNet training profile, 910B2: 12 parts of 24
-    cores for 256 x 3456, 24 for 192 x 1600 and 64 x 968)."""
+    with them, within half of the cube's time (fixpipe and mac times of an AlexNet training profile, 910B2: 12 parts of
+    24 cores for 256 x 3456, 24 for 192 x 1600 and 64 x 968)."""
     c0 = 32 // p.item
     fractals = p.n1 * columns_of(p) * c0 / 16
     cube = fractals * p.batch * p.ho * p.wo / c0 / b.cores

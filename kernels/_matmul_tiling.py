@@ -96,9 +96,9 @@ def _short_rows(p: MatmulProblem, b: CubeBuffers) -> bool:
 
 
 def _short_row_tiling(p: MatmulProblem, b: CubeBuffers) -> MatmulTiling:
-    """Cores along N by the largest divisor of its blocks of 16; every DMA brings one cube step (128 bytes of K). Source:
-    core counts that mac times and the stock library's expected tilings show (N = 4096 on 16, 9216 on 24, 11264 on 22),
-    and the 17 B a cycle at which an AlexNet training profile streams float32 weights."""
+    """Cores along N by the largest divisor of its blocks of 16; every DMA brings one cube step (128 bytes of K).
+    Source: core counts that mac times and the stock library's expected tilings show (N = 4096 on 16, 9216 on 24, 11264
+    on 22), and the 17 B a cycle at which an AlexNet training profile streams float32 weights."""
     blocks = ceil_div(p.n, 16)
     cores = max(c for c in range(1, min(b.cores, blocks) + 1) if blocks % c == 0)
     base_m, base_k = align(p.m, 16), 128 // p.item

@@ -23,9 +23,9 @@ scalar     count x issue cycles
 A single core streams at its port's rate, and at the cap of ``memory.core_*_bytes_per_cycle`` when all cores
 stream; between the two, time per byte is interpolated linearly in the number of active cores. Reads and writes of a
 launch share the L2: the busier direction moves as if it carried both. Cap and memory rate fall by
-``short_burst_factor`` for bursts below ``short_burst_bytes``, and to ``unaligned_bytes_per_cycle`` when the GM pitch or start is not a multiple
-of 32 bytes. GM bursts move whole 32-byte blocks; one of a line (512 bytes) or more that does not start on a line
-moves ``partial_line_bytes`` more. A transfer (not the L0C exit) of the same addresses as the one before it waits until
+``short_burst_factor`` for bursts below ``short_burst_bytes``, and the cap to ``unaligned_bytes_per_cycle`` when the GM
+pitch or start is not a multiple of 32 bytes. GM bursts move whole 32-byte blocks; one of a line (512 bytes) or more
+that does not start on a line moves ``partial_line_bytes`` more. A transfer (not the L0C exit) of the same addresses as the one before it waits until
 that one has arrived: its latency more, ``miss_replay_cycles`` on top for the part that misses.
 """
 
@@ -414,7 +414,7 @@ class _Transfers:
             cap = max(cap, self._per_byte(m.unaligned_bytes_per_cycle))
             keys.append("memory.unaligned_bytes_per_cycle")
         miss, back = self.memory.miss.get(work.gm, _NONE), self.memory.read_back.get(work.gm, _NONE)
-        latency, wait = path.latency, path.latency if work.again else _NONE
+        latency, wait, step = path.latency, path.latency if work.again else _NONE, path.burst
         if miss:
             latency += miss * exact(m.miss_latency_cycles) * ps
             step += miss * exact(m.miss_burst_cycles) * ps
