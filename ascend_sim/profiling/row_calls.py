@@ -164,7 +164,10 @@ def _quant_matmul(row: OpRow) -> Adapted:
     shape = out.shape if out else None
     ta, tb = _given(row, "transpose_x1", "transpose_x2") or matmul_transposes(x1.shape, x2.shape, shape)
     dtype = str(row.attrs.get("output_dtype") or (out.dtype if out else "float16"))
-    inputs = [nd(x1), nd(x2), nd(scale), optional["offset"], optional["bias"], optional["pertoken_scale"]]
+    factor = nd(scale)
+    if dtype != "bfloat16" and optional["pertoken_scale"] is None and factor.dtype == "float32":
+        factor = TensorSpec(factor.shape, "uint64")  # TransQuantParamV2 has packed it before: a kernel of its own
+    inputs = [nd(x1), nd(x2), factor, optional["offset"], optional["bias"], optional["pertoken_scale"]]
     return Adapted("QuantBatchMatmulV3", inputs, {"dtype": dtype, "transpose_x1": ta, "transpose_x2": tb})
 
 
