@@ -177,6 +177,9 @@ class Launch:
     model_execute_us: float = figure("us")  # per execute of a loaded model
     stream_gap_us: float = figure("us")  # between back-to-back tasks of an eager stream
     ai_cpu_task_us: float = figure("us")
+    # By class of code (`Launch.code` of a kernel): [flushed, network], what its first run costs after the caches were
+    # flushed (in place of ``cold_icache_us``), and what a run after other kernels costs in a network.
+    code: dict[str, tuple[float, float]] = field(default_factory=dict, metadata={"table": True})
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ CHOICES = {
     "memory.l2_kind": ("cache", "buffer"),
     "chip.run_mode": (0, 1),
 }
-TABLES = {"vector.cycles": "cycles", "mte.paths": "cycles, B/cycle"}  # unit each table must state
+TABLES = {"vector.cycles": "cycles", "mte.paths": "cycles, B/cycle", "launch.code": "us"}  # unit each table must state
 PATH_UNITS = {f.name: f.metadata["unit"] for f in dataclasses.fields(DataPath)}
 PATH_DEFAULTS = {f.name: f.default for f in dataclasses.fields(DataPath) if f.default is not dataclasses.MISSING}
 Table = dict[str, Any]
@@ -396,6 +396,8 @@ def _rows(table: str, merged: _Merged, figures: dict[str, Figure]) -> Table:
         body = {k: v for k, v in data.items() if k not in ("source", "confidence")}
         if table == "vector.cycles":
             value: Any = _cycles(where, body)
+        elif table == "launch.code":
+            value = _code(where, body)
         else:
             value = _path(where, body if isinstance(row.data, dict) else row.data)
         flat = value if isinstance(value, tuple) else dataclasses.astuple(value)
@@ -414,6 +416,14 @@ def _cycles(where: str, body: Table) -> tuple[float, float, float]:
         raise SocError(f"{where}: wrong type, expected [first, per_repeat, tail], got {row!r}")
     first, slope, tail = (_checked(where, "", value, "float", "cycles") for value in row)
     return first, slope, tail
+
+
+def _code(where: str, body: Table) -> tuple[float, float]:
+    row = body.get("value") if set(body) == {"value"} else None
+    if not isinstance(row, (list, tuple)) or len(row) != 2:
+        raise SocError(f"{where}: must be [flushed, network], got {body!r}")
+    flushed, network = (_checked(where, "", value, "float", "us") for value in row)
+    return flushed, network
 
 
 def _path(where: str, body: Any) -> DataPath:
@@ -461,7 +471,8 @@ def apply_overrides(soc: Soc, changes: Mapping[str, Any]) -> Soc:
             number = _checked(where, "", value, "float", PATH_UNITS[part])
             table[row] = dataclasses.replace(table[row], **{part: number})
         else:
-            table[row] = _cycles(where, {"value": value}) if key == "cycles" else _path(where, value)
+            read = {"cycles": _cycles, "code": _code}.get(key)
+            table[row] = read(where, {"value": value}) if read else _path(where, value)
         flat = table[row] if isinstance(table[row], tuple) else dataclasses.astuple(table[row])
         figures[f"{section}.{key}.{row}"] = Figure(flat, TABLES[f"{section}.{key}"], "override", "guess")
     built = {name: dataclasses.replace(getattr(soc, name), **body) for name, body in sections.items()}

@@ -232,6 +232,7 @@ def copy_launch(
     outputs: Sequence[tuple[tuple[str, int], TensorSpec]],
     soc: Soc,
     fill: float | None = None,
+    code: str = "elementwise",
 ) -> asc.Launch:
     """Launch moving ``boxes``; kernel arguments are the inputs, then the outputs, each as (argument, spec).
     ``fill`` is the value of boxes with source -1."""
@@ -264,6 +265,7 @@ def copy_launch(
         consts={"plan": plan},
         soc=soc,
         signature=phased(plan.signature, *(lambda b, s=s: plan.start(b)[s] * item for s in (0, 1))),
+        code=code,
     )
 
 

@@ -8,7 +8,7 @@ elements than one block go element by element through the scalar unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from ascend_sim import asc
 from ascend_sim.ops.schema import TensorSpec
 
 from ._program import BITS, Allocation, Program, allocate
+from ._repeat import Call, masked
 from ._vector import (
     BLOCK,
     REPEAT,
@@ -32,13 +33,12 @@ from ._vector import (
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
 
-Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
-
 
 @dataclass(frozen=True)
 class FlatPlan:
     """``loads`` and ``stores`` pair a kernel argument with a register; ``scalars`` are the kernel arguments whose
-    first element is an immediate of the program. ``unit`` elements fill whole 32-byte blocks of every type."""
+    first element is an immediate of the program. ``unit`` elements fill whole 32-byte blocks of every type. The first
+    ``loaded`` steps need the loaded registers; then the next load may start."""
 
     tiling: FlatTiling
     program: Program
@@ -48,6 +48,7 @@ class FlatPlan:
     scalars: tuple[int, ...]
     unit: int
     padded: bool
+    loaded: int
 
 
 def registers(
@@ -71,21 +72,27 @@ def registers(
     ]  # fmt: skip
 
 
-def compile_steps(program: Program, regs: Sequence[Any], count: int, scalars: Sequence[Any]) -> list[Call]:
-    """The program as calls of the kernel language on ``count`` elements."""
+def compile_steps(
+    program: Program, regs: Sequence[Any], count: int, scalars: Sequence[Any], first: int = 0, end: int | None = None
+) -> list[Call]:
+    """Steps ``first`` up to ``end`` of the program as calls of the kernel language on ``count`` elements."""
     calls: list[Call] = []
-    for step in program.steps:
+    for step in program.steps[first:end]:
         dst, srcs = regs[step.dst], [regs[s] for s in step.srcs]
         value = scalars[step.scalar[1]] if isinstance(step.scalar, tuple) else step.scalar
-        calls.append(_call(step.op, dst, srcs, value, step.mode, count))
+        calls += _calls(step.op, dst, srcs, value, step.mode, count)
     return calls
 
 
-def _call(op: str, dst: Any, srcs: list[Any], value: Any, mode: int, count: int) -> Call:
-    if op == "duplicate":
-        return asc.duplicate, (dst, value), {"count": count}
+def _calls(op: str, dst: Any, srcs: list[Any], value: Any, mode: int, count: int) -> list[Call]:
     if op == "cast":
-        return asc.cast, (dst, srcs[0], asc.RoundMode(mode)), {"count": count}
+        return masked(asc.cast, (dst, srcs[0]), count, asc.RoundMode(mode))
+    if not op.startswith(("compare", "select", "move", "bitwise")):
+        return masked(getattr(asc, op), (dst, *srcs), count, *(() if value is None else (value,)))
+    return [_counted(op, dst, srcs, value, mode, count)]
+
+
+def _counted(op: str, dst: Any, srcs: list[Any], value: Any, mode: int, count: int) -> Call:
     if op.startswith("compare"):  # compared data are whole repeats; registers are long enough
         count = align(count, REPEAT // srcs[0].dtype.size)
     if op == "compare":
@@ -98,11 +105,8 @@ def _call(op: str, dst: Any, srcs: list[Any], value: Any, mode: int, count: int)
         return asc.select, (dst, *srcs, value, asc.SelMode.VSEL_TENSOR_SCALAR_MODE), {"count": count}
     if op == "move":
         return vector_copy, (dst, srcs[0], count), {}
-    if op.startswith("bitwise"):
-        halves = ceil_div(count * dst.dtype.size, 2)
-        return getattr(asc, op), tuple(t.reinterpret_cast("int16") for t in (dst, *srcs)), {"count": halves}
-    extra = () if value is None else (value,)
-    return getattr(asc, op), (dst, *srcs, *extra), {"count": count}
+    halves = ceil_div(count * dst.dtype.size, 2)
+    return getattr(asc, op), tuple(t.reinterpret_cast("int16") for t in (dst, *srcs)), {"count": halves}
 
 
 @asc.jit
@@ -122,7 +126,8 @@ def flat_kernel(*gm: asc.GlobalAddress, plan: FlatPlan) -> None:
     if t.total < plan.unit and not plan.padded:
         _tiny(plan, tensors, sets[0], scalars)
         return
-    full = [compile_steps(plan.program, regs, t.tile, scalars) for regs in sets]
+    parts = ((0, plan.loaded), (plan.loaded, None))
+    full = [[compile_steps(plan.program, regs, t.tile, scalars, *part) for part in parts] for regs in sets]
     for i in asc.steady(tiles):
         slot = i % t.buffers
         regs = sets[slot]
@@ -143,11 +148,15 @@ def flat_kernel(*gm: asc.GlobalAddress, plan: FlatPlan) -> None:
             asc.wait_flag(asc.HardEvent.MTE2_V, slot)
         if i >= t.buffers:
             asc.wait_flag(asc.HardEvent.MTE3_V, slot)
-        calls = full[slot] if count == t.tile else compile_steps(plan.program, regs, count, scalars)
-        for function, args, kwargs in calls:
+        calls = full[slot]
+        if count != t.tile:
+            calls = [compile_steps(plan.program, regs, count, scalars, *part) for part in parts]
+        for function, args, kwargs in calls[0]:
             function(*args, **kwargs)
         if i + t.buffers < tiles and plan.loads:
             asc.set_flag(asc.HardEvent.V_MTE2, slot)
+        for function, args, kwargs in calls[1]:
+            function(*args, **kwargs)
         asc.set_flag(asc.HardEvent.V_MTE3, slot)
         asc.wait_flag(asc.HardEvent.V_MTE3, slot)
         for argument, reg in plan.stores:
@@ -238,10 +247,13 @@ def flat_launch(
     args: Sequence[tuple[str, int]],
     soc: Soc,
     live_floor: float = 0,
+    code: str = "elementwise",
 ) -> asc.Launch:
     """Launch of `flat_kernel`. ``specs`` are (name, spec, role) of the kernel arguments, ``args`` what they are;
     ``loads``/``stores`` the argument of each program input and output, ``scalars`` those read as immediates."""
-    allocation = allocate(program)
+    allocation = allocate(program, apart=soc.chip.split_cores)
+    slots = {allocation.slot[r] for r in program.inputs}
+    loaded = [i + 1 for i, s in enumerate(program.steps) if slots & {allocation.slot[r] for r in (s.dst, *s.srcs)}]
     moved = [item_bytes(program.dtypes[r]) for r in (*program.inputs, *program.outputs)]
     widest = max([item_bytes(d) for d in program.dtypes if d != BITS], default=4)
     has_bits = BITS in program.dtypes
@@ -250,7 +262,7 @@ def flat_launch(
     plan = FlatPlan(
         tiling, program, allocation,
         tuple(zip(loads, program.inputs, strict=True)), tuple(zip(stores, program.outputs, strict=True)),
-        tuple(scalars), BLOCK // min(moved), padded_dma(soc),
+        tuple(scalars), BLOCK // min(moved), padded_dma(soc), max(loaded, default=0),
     )  # fmt: skip
     kind, _ = vector_cores(soc)
     return asc.Launch(
@@ -262,5 +274,6 @@ def flat_launch(
         consts={"plan": plan},
         soc=soc,
         signature=tiling.block_size,
+        code=code,
     )
 

@@ -72,10 +72,12 @@ def broadcast_shape(spec: TensorSpec, out: TensorSpec) -> tuple[int, ...]:
 
 
 def plan_map(
-    call: OpCall, soc: Soc, make: Make, *, inputs: Sequence[int] | None = None, live_floor: float = 0
-) -> list[asc.Launch]:
+    call: OpCall, soc: Soc, make: Make, *, inputs: Sequence[int] | None = None, live_floor: float = 0,
+    code: str = "elementwise",
+) -> list[asc.Launch]:  # fmt: skip
     """Launch of an elementwise operator. ``make`` records the program from the operands (the inputs numbered
-    ``inputs``, default all) and returns one register per output, in the output's type."""
+    ``inputs``, default all) and returns one register per output, in the output's type. ``code`` is the class of a
+    kernel without broadcast."""
     out = call.outputs[0]
     if out.size == 0:
         raise NoKernel("empty output")
@@ -130,7 +132,7 @@ def plan_map(
     return [
         flat_launch(
             program, out.size, names, list(range(at)), list(outputs),
-            [outputs.stop + n for n in range(len(scalars))], args, soc, live_floor,
+            [outputs.stop + n for n in range(len(scalars))], args, soc, live_floor, code,
         )
     ]  # fmt: skip
 

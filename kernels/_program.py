@@ -328,11 +328,12 @@ def _width(dtype: str) -> int:
     return 1 if dtype == BITS else max(ITEM_BITS[dtype], 8)
 
 
-def allocate(program: Program) -> Allocation:
+def allocate(program: Program, apart: bool = False) -> Allocation:
     """Place registers into slots; registers of dropped steps get slot 0.
 
-    Loaded registers have their own slots, which temporaries may reuse once they are dead; stored registers never
-    share one with a loaded register (its next load would overtake the store)."""
+    Loaded registers have their own slots, which temporaries may reuse once they are dead, or not when they are kept
+    ``apart`` so that the next load can start early; stored registers never share one with a loaded register (its next
+    load would overtake the store)."""
     last: dict[int, int] = {}
     for position, step in enumerate(program.steps):
         for src in step.srcs:
@@ -352,7 +353,7 @@ def allocate(program: Program) -> Allocation:
             steady.add(slot[reg])
 
     def release(reg: int) -> None:
-        if slot[reg] not in steady and slot[reg] not in free:
+        if slot[reg] not in steady and slot[reg] not in free and not (apart and slot[reg] in loaded):
             free.append(slot[reg])
 
     for position, step in enumerate(program.steps):
@@ -362,7 +363,7 @@ def allocate(program: Program) -> Allocation:
         in_place = step.op not in ("compare", "compare_scalar", "select") and step.op != "cast"
         usable = [*free]
         if in_place:
-            usable += [slot[s] for s in dying if slot[s] not in steady]
+            usable += [slot[s] for s in dying if slot[s] not in steady and not (apart and slot[s] in loaded)]
         match = [s for s in usable if bits[s] == width and not (stored and s in loaded)]
         if match:
             chosen = match[-1]

@@ -286,6 +286,7 @@ def broadcast_launch(
         consts={"plan": plan},
         soc=soc,
         signature=phased(plan.signature, *(lambda b, s=s: plan.starts(b)[s] * min(items) for s in range(moved))),
+        code="broadcast",
     )
 
 

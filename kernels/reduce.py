@@ -321,4 +321,5 @@ def _launch(
         consts={"plan": plan},
         soc=soc,
         signature=signature,
+        code="norm",
     )

@@ -294,4 +294,5 @@ def _launch(
         consts={"plan": plan},
         soc=soc,
         signature=signature,
+        code="norm",
     )

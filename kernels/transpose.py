@@ -217,5 +217,6 @@ def plan_transpose(call: OpCall, soc: Soc) -> list[asc.Launch]:
             consts={"plan": plan},
             soc=soc,
             signature=phased(plan.signature, *(lambda b, s=s: plan.start(b)[s] * item for s in (0, 1))),
+            code="transpose",
         )
     ]

@@ -140,11 +140,17 @@ def _unpredicted(row: OpRow, reason: str) -> Outcome:
 
 
 def _cold_and_warm(call: Any, soc: Soc, state: str) -> tuple[OpTiming, OpTiming | None]:
-    """``cold`` finds L2 full of clean foreign lines; ``warm`` is the next run on the same buffers."""
+    """``cold`` rows are benchmarks that flush: L2 full of clean foreign lines. Other rows come out of networks, so other
+    kernels' code ran before; their cold end finds L2 full of foreign lines to write back, their warm end is the next
+    run on the same buffers."""
     l2 = L2(soc)
-    l2.flush_cold()
+    if state == "cold":
+        l2.flush_cold()
+        return op_timing(call, soc, l2), None
+    l2.fill_dirty()
+    l2.network = True
     cold = op_timing(call, soc, l2)
-    return cold, None if state == "cold" else op_timing(call, soc, l2)
+    return cold, op_timing(call, soc, l2)
 
 
 def _busy_us(timing: OpTiming) -> dict[str, float]:

@@ -44,6 +44,7 @@ class L2:
         self._dirty: OrderedDict[int, bool] = OrderedDict()  # chunk -> dirty, least recently used first
         self._kernels: set[str] = set()  # kernels whose code has run since the last flush
         self._all_code = False
+        self.network = False  # whether other kernels run between any two of the launches, as in a network
         self._random = soc.memory.l2_policy == "random"
         self._slots: list[int] = []  # resident chunks, for random replacement
         self._draw = 1  # state of the generator
@@ -132,6 +133,13 @@ class L2:
         self._draw = 1
         self._kernels.clear()
         self._all_code = False
+
+    def fill_dirty(self) -> None:
+        """What a training step leaves: L2 full of foreign lines that have to be written back."""
+        self.flush_cold()
+        for chunk in range(-self.capacity, 0):  # below any device address
+            self._dirty[chunk] = True
+        self._slots = list(self._dirty) if self._random else []
 
     def warm_code(self) -> None:
         """Treat every kernel's code as cached already (a device in the middle of a long run)."""

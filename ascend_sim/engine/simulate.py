@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
@@ -88,7 +89,7 @@ def simulate_kernel(
     kind = "VECTOR_CORE" if vector_cores and soc.cores.vector_core_count and not soc.chip.split_cores else trace.kind
     unit = "AIC" if kind == "MIX" else kind
     plan = plan_memory(trace, soc, l2, addresses)
-    cold_code = l2 is not None and l2.first_run(trace.name)
+    code_us = _code_us(trace, soc, l2)
     cores = core_count(soc, unit)
     used = min(trace.block_dim, cores)
     key = (soc.digest, kind, plan.parts, timeline)
@@ -105,7 +106,7 @@ def simulate_kernel(
         kind=trace.kind,
         blocks=trace.block_dim,
         cores_used=used,
-        head_ps=head_ps(soc, trace.kind, trace.block_dim, cold_code),
+        head_ps=head_ps(soc, trace.kind, trace.block_dim, code_us) - _early(soc, used, found.core_ps, floor),
         core_ps=max(found.core_ps, floor),
         mean_core_ps=max(found.mean_ps, floor),
         busy_ps=dict(found.busy),
@@ -121,16 +122,34 @@ def simulate_kernel(
 
 
 @lru_cache(maxsize=1024)
-def head_ps(soc: Soc, kind: str, blocks: int, cold_code: bool = False) -> int:
-    """Launch cost outside the cores: head + blocks x per block, more for MIX kernels and for code not yet cached."""
+def head_ps(soc: Soc, kind: str, blocks: int, code_us: float = 0.0) -> int:
+    """Launch cost outside the cores: head + blocks x per block, more for MIX kernels, and ``code_us`` to fetch code and
+    tiling data that are not cached."""
     launch = soc.launch
-    us = exact(launch.head_us) + blocks * exact(launch.per_block_us)
+    us = exact(launch.head_us) + blocks * exact(launch.per_block_us) + exact(code_us)
     if kind == "MIX":
         share = min(blocks, soc.cores.ai_core_count)
         us += exact(launch.mix_head_us) + exact(launch.mix_full_us) * share / soc.cores.ai_core_count
-    if cold_code:
-        us += exact(launch.cold_icache_us)
     return round_ps(us * 1_000_000)
+
+
+def _early(soc: Soc, used: int, core_ps: int, memory_ps: int) -> int:
+    """What streaming kernels gain because cores start one after the other: while the late ones wait for their launch
+    the early ones have the memory to themselves, half of the stagger on average, for the part of the time in which
+    memory is busy (``memory_ps``)."""
+    if not core_ps:
+        return 0
+    stagger = exact(soc.launch.per_block_us) * 1_000_000 * max(used - 1, 0)
+    return round_ps(stagger / 2 * min(Fraction(memory_ps, core_ps), Fraction(1)))
+
+
+def _code_us(trace: KernelTrace, soc: Soc, l2: L2 | None) -> float:
+    """Fetch of code and tiling data by the class of the code: after a flush, in a network, nothing in a repetition."""
+    if l2 is None:
+        return 0.0
+    first, launch = l2.first_run(trace.name), soc.launch
+    flushed, network = launch.code.get(trace.code, (launch.cold_icache_us, 0.0))
+    return network if l2.network else flushed if first else 0.0
 
 
 def _memory_floor(plan: MemoryPlan, soc: Soc) -> int:

@@ -140,6 +140,7 @@ class KernelTrace:
     args: tuple[GmArg, ...]
     value_dependent: bool = False
     notes: tuple[str, ...] = field(default=())
+    code: str = ""  # class of the code, a row of the chip's ``launch.code``
 
     @property
     def block_dim(self) -> int:

@@ -67,6 +67,15 @@ define("OnesLike", "creation", "x", infer_same, _constant(1))
 define("Fills", "creation", "x", infer_same, _constant(None))
 
 
+def _copy(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
+    x = arrays[0]
+    assert x is not None
+    return [x.copy()]
+
+
+define("TensorMove", "movement", "x", infer_same, _copy)
+
+
 def _infer_eye(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
     rows = int(attrs.get("num_rows", 0))
     columns = int(attrs.get("num_columns", 0)) or rows

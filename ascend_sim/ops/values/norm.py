@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -307,7 +308,21 @@ def _group(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     return [narrow(r, o.dtype) for r, o in zip(results, call.outputs, strict=False)]
 
 
+def _group_silu(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
+    y, mean, deviation = _group([None if a is None else widen(a) for a in arrays], _wide(call))
+    if call.attr("activate_silu", True):
+        y = y / (1 + np.exp(-y))
+    results = (y, mean, deviation)
+    return [narrow(r, o.dtype) for r, o in zip(results, call.outputs, strict=True)]
+
+
+def _wide(call: OpCall) -> OpCall:
+    """The call with float32 outputs."""
+    return replace(call, outputs=tuple(replace(o, dtype="float32") for o in call.outputs))
+
+
 define("GroupNorm", "norm", "x gamma? beta?", _infer_group, _group)
+define("GroupNormSilu", "norm", "x gamma? beta?", _infer_group, _group_silu)
 
 
 # ---- across channels
