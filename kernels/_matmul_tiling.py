@@ -86,26 +86,38 @@ def tile(problem: MatmulProblem, buffers: CubeBuffers) -> MatmulTiling:
 
 
 def _short_rows(p: MatmulProblem, b: CubeBuffers) -> bool:
-    """Whether the older stock tiler (MatMulV2) is in charge and moves rows of one cube step: float32 with few rows of
-    A. The newer one takes over where A stays in L1 or K is split."""
+    """Whether the older stock tiler (MatMulV2) is in charge: few rows of A, float32, or 16-bit with B in rows of whole
+    lines. The newer one takes over where A stays in L1 or K is split."""
+    if not b.fixpipe or b.cores == 1 or p.batch > 1 or p.m > 128 or p.nz or p.trans_a:
+        return False
+    if 2 * _column_cores(p, b) < min(b.cores, ceil_div(p.n, 16)):
+        return False
+    if p.item == 2:
+        return p.trans_b and not p.bias and p.k * p.item % 256 == 0 and p.n >= 16 * b.cores
     resident = p.trans_b and p.m <= 16 and p.k >= 4096 and p.k % 128 == 0 and p.n <= 16 * b.cores
     split = p.m <= 64 and p.n <= 64 and p.k >= 6144
-    return b.fixpipe and b.cores > 1 and p.item == 4 and p.batch == 1 and p.m <= 128 and not (
-        p.nz or p.trans_a or resident or split
-    )
+    return p.item == 4 and not (resident or split)
+
+
+def _column_cores(p: MatmulProblem, b: CubeBuffers) -> int:
+    """Cores along N: the largest divisor of its blocks of 16."""
+    blocks = ceil_div(p.n, 16)
+    return max(c for c in range(1, min(b.cores, blocks) + 1) if blocks % c == 0)
 
 
 def _short_row_tiling(p: MatmulProblem, b: CubeBuffers) -> MatmulTiling:
-    """Cores along N by the largest divisor of its blocks of 16; every DMA brings one cube step (128 bytes of K).
-    Source: core counts that mac times and the stock library's expected tilings show (N = 4096 on 16, 9216 on 24, 11264
-    on 22), and the 17 B a cycle at which an AlexNet training profile streams float32 weights."""
-    blocks = ceil_div(p.n, 16)
-    cores = max(c for c in range(1, min(b.cores, blocks) + 1) if blocks % c == 0)
-    base_m, base_k = align(p.m, 16), 128 // p.item
-    most = min(256 if p.trans_b else 64, b.l0c // 4 // base_m // 16 * 16, b.l0b // 2 // (base_k * p.item) // 16 * 16)
+    """Every DMA brings one cube step of float32 (128 bytes of K), two of 16-bit types (512 bytes). Source: core counts
+    that mac times and the stock library's expected tilings show (N = 4096 on 16, 9216 on 24, 11264 on 22), and the 17 B
+    a cycle at which an AlexNet training profile streams float32 weights."""
+    blocks, cores = ceil_div(p.n, 16), _column_cores(p, b)
+    base_m, base_k, steps = align(p.m, 16), min(128, align(p.k, 16)), min(2, ceil_div(p.k, 128))
+    if p.item == 4:
+        base_k, steps = min(32, align(p.k, 16)), 1
+    wide = 128 if p.item == 2 else 256 if p.trans_b else 64
+    most = min(wide, b.l0c // 4 // base_m // 16 * 16, b.l0b // 2 // (base_k * p.item) // 16 * 16)
     base_n = 16 * ceil_div(blocks // cores, ceil_div(blocks // cores * 16, most))
     slots = 2 if base_m * base_n * 8 <= b.l0c else 1
-    return MatmulTiling(base_m, base_n, base_k, 1, 1, slots, cores)
+    return MatmulTiling(base_m, base_n, base_k, steps, steps, slots, cores)
 
 
 def _within_k(problem: MatmulProblem, tiling: MatmulTiling) -> MatmulTiling:

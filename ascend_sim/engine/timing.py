@@ -25,8 +25,9 @@ stream; between the two, time per byte is interpolated linearly in the number of
 launch share the L2: the busier direction moves as if it carried both. Cap and memory rate fall by
 ``short_burst_factor`` for bursts below ``short_burst_bytes``, and the cap to ``unaligned_bytes_per_cycle`` when the GM
 pitch or start is not a multiple of 32 bytes. GM bursts move whole 32-byte blocks; one of a line (512 bytes) or more
-that does not start on a line moves ``partial_line_bytes`` more. A transfer (not the L0C exit) of the same addresses as the one before it waits until
-that one has arrived: its latency more, ``miss_replay_cycles`` on top for the part that misses.
+that does not start on a line moves ``partial_line_bytes`` more. A transfer (not the L0C exit) of the same addresses as
+the one before it waits until that one has arrived: its latency more, ``miss_replay_cycles`` on top for the part that
+misses.
 """
 
 from __future__ import annotations

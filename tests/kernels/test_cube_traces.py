@@ -107,7 +107,8 @@ def test_folding_changes_nothing(
     assert simulate_kernel(folded, soc).core_ps == pytest.approx(simulate_kernel(whole, soc).core_ps, rel=0.02)
 
 
-# M x K x N, A and B transposed -> base M, N, K and steps (hicann/ops-nn, expectations of its MatMulV3 tiling tests)
+# M x K x N, A and B transposed -> base M, N, K and steps (hicann/ops-nn, expectations of its MatMulV3 tiling
+# tests; the last one comes from the older tiler)
 GOLDEN = (
     ((8192, 8192, 8192, False, False), (128, 256, 64, 8, 4)),
     ((8192, 3072, 1536, False, False), (128, 256, 64, 4, 4)),
@@ -115,6 +116,8 @@ GOLDEN = (
     ((150, 1024, 131328, False, False), (128, 128, 64, 8, 8)),
     ((16384, 5121, 1709, False, False), (128, 256, 64, 8, 4)),
     ((640, 513, 320, False, False), (128, 80, 64, 8, 8)),
+    ((121926, 64, 64, False, False), (128, 64, 64, 1, 1)),
+    ((32, 1408, 11264, False, True), (32, 128, 128, 2, 2)),
 )
 
 
@@ -124,6 +127,28 @@ def test_stock_tilings(shape: Any, expected: Any) -> None:
     found = tile(MatmulProblem(m, k, n, trans_a=ta, trans_b=tb), CubeBuffers(65536, 65536, 131072, 524288, 24, True))
     got = (found.base_m, found.base_n, found.base_k, found.step_ka, found.step_kb)
     assert all(e is None or e == g for e, g in zip(expected, got, strict=True)), found
+
+
+def test_few_rows_take_a_divisor_of_the_columns() -> None:
+    """Cores of the older tiler: 22 for 11264 columns (expectation of hicann/ops-nn), 16 and 24 for the float32 layers
+    of an AlexNet training profile (mac times of Ascend/msinsight's sample)."""
+    buffers = CubeBuffers(65536, 65536, 131072, 524288, 24, True)
+    for (m, k, n), item, tb, cores in (
+        ((32, 1408, 11264), 2, True, 22), ((32, 9216, 4096), 4, True, 16), ((32, 4096, 9216), 4, False, 24),
+    ):  # fmt: skip
+        assert tile(MatmulProblem(m, k, n, item=item, trans_b=tb), buffers).cores == cores
+
+
+def test_cold_float32_weights() -> None:
+    """Layers of the same profile, whose weights may or may not lie in L2: 357, 58.1 and 290 us."""
+    soc = load_soc("Ascend910B2")
+    for m, k, n, tb, us in ((32, 9216, 4096, True, 357), (32, 4096, 1000, True, 58.1), (32, 4096, 9216, False, 290)):
+        shape = (n, k) if tb else (k, n)
+        inputs = [TensorSpec((m, k), "float32"), TensorSpec(shape, "float32")]
+        call = ops.call("MatMulV2", inputs, {"transpose_x2": tb})
+        l2 = L2(soc)
+        l2.flush_cold()
+        assert op_timing(call, soc).us < us < op_timing(call, soc, l2).us * 1.05
 
 
 # us of public MatMulV2 / MatMulV3 profiles (cann-bench on 910B2, inputs cold; asc-devkit sample on 910B1)
