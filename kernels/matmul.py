@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from ._layouts import around
 from ._matmul import MatmulPlan, Source, kinds_of, matmul_kernel
 from ._matmul_tiling import MatmulProblem, align, tile
 from ._mix import work_bytes
+from ._split_k import finish, part, parts_of_k
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -41,7 +43,7 @@ def plan_matmul(call: OpCall, soc: Soc) -> list[asc.Launch]:
     if call.type == "GEMM":
         call = _gemm(call)
     wanted, out = _formats(call, soc)
-    return around(call, soc, wanted, out, lambda inner, s: [_launch(inner, s, *trans)])
+    return around(call, soc, wanted, out, lambda inner, s: _launches(inner, s, *trans))
 
 
 def _gemm(call: OpCall) -> OpCall:
@@ -98,7 +100,7 @@ def _batches(shape: tuple[int, ...], lead: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(np.broadcast_to(index, lead).reshape(-1).tolist())
 
 
-def _launch(call: OpCall, soc: Soc, trans_a: bool, trans_b: bool) -> asc.Launch:
+def _launches(call: OpCall, soc: Soc, trans_a: bool, trans_b: bool) -> list[asc.Launch]:
     a, b, y = call.inputs[0], call.inputs[1], call.outputs[0]
     assert a is not None and b is not None
     if a.dtype != b.dtype or a.dtype not in ("float16", "bfloat16", "float32"):
@@ -130,30 +132,39 @@ def _launch(call: OpCall, soc: Soc, trans_a: bool, trans_b: bool) -> asc.Launch:
     problem = MatmulProblem(
         m, k, n, batch, item, trans_a, trans_b, source_a.fractal, bias is not None
     )
+    parts = 1 if steps or not rows else parts_of_k(problem, soc)
+    if parts > 1:
+        size, out_matrix, a_of = k // parts, 0, tuple(range(parts))
+        b_of, source_a, source_b = a_of, part(source_a, size), part(source_b, size)
+        problem = replace(problem, k=size, batch=parts)
     plan = _plan(
-        soc, problem, a.dtype, y.dtype, source_a, source_b, a_of, b_of, out_pitch, out_matrix, rows, steps,
-        operands.roles, None if bias is None else bias.dtype, bool(call.attr("enable_hf32", False)),
+        soc, problem, a.dtype, "float32" if parts > 1 else y.dtype, source_a, source_b, a_of, b_of, out_pitch,
+        out_matrix, rows, steps, operands.roles, None if bias is None else bias.dtype, bool(call.attr("enable_hf32", False)), parts > 1,
     )  # fmt: skip
     kind = cube_kind(soc)
     if plan.exit.kind == "mix":
         kind = "MIX"
         size = work_bytes(plan.exit, plan.tiling.base_m * plan.tiling.base_n, plan.tiling.cores)
         operands = operands.with_workspace(plan.exit.middle, size)
-    return asc.Launch(
-        matmul_kernel, block_dim=plan.tiling.cores, kind=kind, args=operands.args, gm=operands.gm,
-        consts={"plan": plan}, soc=soc, signature=lambda block: kinds_of(plan, block),
+    gm = operands.gm
+    if parts > 1:
+        gm = (*gm[:-1], ("y", "float32", 4 * m * n, "out"))
+    launch = asc.Launch(
+        matmul_kernel, block_dim=plan.tiling.cores, kind=kind, args=operands.args, gm=gm, consts={"plan": plan},
+        soc=soc, signature=lambda block: kinds_of(plan, block),
     )  # fmt: skip
+    return finish(launch, y, soc) if parts > 1 else [launch]
 
 
 @lru_cache(maxsize=4096)
 def _plan(
     soc: Soc, problem: MatmulProblem, dtype: str, out: str, a: Source, b: Source, a_of: tuple[int, ...],
     b_of: tuple[int, ...], out_pitch: int, out_matrix: int, rows: bool, steps: tuple[tuple[object, ...], ...],
-    roles: tuple[str, ...], bias: str | None, hf32: bool,
+    roles: tuple[str, ...], bias: str | None, hf32: bool, atomic: bool = False,
 ) -> MatmulPlan:  # fmt: skip
     leave = plan_exit(soc, "float32", out, steps, roles.count("extra"), bias, align(problem.n, 16), rows=rows)
     roles = (*roles, "work") if leave.kind == "mix" else roles
     return MatmulPlan(
         problem, tile(problem, cube_buffers(soc)), leave, dtype, a, b, a_of, b_of, out_pitch, out_matrix,
-        roles, nd2nz(soc), soc.chip.split_cores, hf32,
+        roles, nd2nz(soc), soc.chip.split_cores, hf32, atomic=atomic,
     )  # fmt: skip

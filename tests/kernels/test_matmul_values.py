@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ascend_sim import ops
 from ascend_sim.isa import layout
+from ascend_sim.ops.dtypes import numpy_dtype
 from ascend_sim.ops.registry import find_kernel
 from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
 from ascend_sim.soc import load_soc
@@ -129,3 +130,25 @@ def test_float32_and_hf32() -> None:
             )
             got = run(call, "Ascend910B2", [a.T if ta else a, b.T if tb else b])
             np.testing.assert_allclose(got, a @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize(("m", "k", "n", "ta", "tb"), [
+    (48, 9280, 80, False, False), (48, 9280, 64, True, False), (20, 27520, 36, False, True),
+])  # fmt: skip
+def test_split_k(dtype: str, m: int, k: int, n: int, ta: bool, tb: bool) -> None:
+    """A long reduction into a small result: the cores add parts of it, in float32 whatever the output."""
+    rng = np.random.default_rng(k)
+    shapes = (k, m) if ta else (m, k), (n, k) if tb else (k, n)
+    a, b = (rng.standard_normal(s).astype(numpy_dtype(dtype)) for s in shapes)
+    inputs = [TensorSpec(x.shape, dtype) for x in (a, b)]
+    call = ops.call("MatMulV2", inputs, {"transpose_x1": ta, "transpose_x2": tb})
+    plan = find_kernel("MatMulV2")
+    assert plan is not None
+    launches = plan(call, load_soc("Ascend910B2"))
+    assert len(launches) == (2 if dtype == "float32" else 3)
+    (raw,) = run_plan(call, launches, [a, b])
+    got = raw.view(numpy_dtype(dtype)).reshape(m, n).astype(np.float64)
+    wide = [x.astype(np.float64).T if t else x.astype(np.float64) for x, t in ((a, ta), (b, tb))]
+    tolerance = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-5}[dtype]
+    np.testing.assert_allclose(got, wide[0] @ wide[1], rtol=tolerance, atol=tolerance * k**0.5)
