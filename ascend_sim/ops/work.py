@@ -76,6 +76,21 @@ def window_operations(call: OpCall) -> int:
     return max(size, prod(call.outputs[0].logical_shape) * window)
 
 
+def _attention(call: OpCall, dtype: str, item: int) -> Arithmetic:
+    """Two products forward, five in the gradient, over every score; on the scores scale, maximum, difference,
+    exponential and sum in float32. What a mask hides counts: its size is not known here."""
+    q, k = call.inputs[0], call.inputs[1]
+    assert q is not None and k is not None
+    heads = int(call.attr("num_heads", call.attr("head_num", 1)))
+    layout = str(call.attr("input_layout", "BSH")).partition("_")[0]
+    shape = dict(zip(layout, q.logical_shape, strict=False))
+    keys = dict(zip(layout, k.logical_shape, strict=False)).get("S", 1)
+    width = shape.get("D", shape.get("H", 1) // max(heads, 1))
+    scores = shape.get("B", 1) * shape.get("N", heads) * shape.get("S", 1) * keys
+    products = 5 if call.type.endswith("Grad") else 2
+    return Arithmetic(products * scores * width, 5 * scores, dtype, 4)
+
+
 def work_of(call: OpCall, family: str) -> Arithmetic:
     """Least arithmetic of a call; families without a formula count one operation per element."""
     first = next((s for s in call.inputs if s is not None), None)
@@ -86,6 +101,8 @@ def work_of(call: OpCall, family: str) -> Arithmetic:
         return Arithmetic(matmul_macs(call), 0, dtype, item)
     if family == "conv":
         return Arithmetic(conv_macs(call), 0, dtype, item)
+    if family == "attention":
+        return _attention(call, dtype, item)
     if family == "recurrent":
         weights = sum(prod(s.logical_shape) for s in call.inputs[1:3] if s is not None)
         steps = prod(first.logical_shape[:2]) if first is not None else 1
