@@ -1,7 +1,8 @@
 """FusedInferAttentionScore, PromptFlashAttention, IncreFlashAttention and FlashAttentionScore: plans.
 
-On chips with separate cube and vector cores. Inference folds the query heads of a key head into the rows and may cut
-keys over cores; the training form keeps heads apart and also writes row maxima and sums.
+On chips with separate cube and vector cores inference folds the query heads of a key head into the rows and may cut
+keys over cores; the training form keeps heads apart and also writes row maxima and sums. Elsewhere attention is made
+of other kernels.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ascend_sim.ops.schema import OpCall
 from ascend_sim.ops.values._attention import COMPRESSED, ENDLESS, Heads
 from ascend_sim.ops.values.attention import Attention, attention_of
 
+from ._attention_composed import composed
 from ._attention_cube import SLOTS, CubeSide
 from ._attention_decode import MOST_KEYS, DecodePlan, decode_attention
 from ._attention_plan import AttentionPlan, Strides, blocks_of, deal, tile_sizes
@@ -69,9 +71,7 @@ def _workspace(plan: AttentionPlan) -> dict[str, tuple[str, int]]:
 
 @kernel("FusedInferAttentionScore", "PromptFlashAttention", "IncreFlashAttention", "FlashAttentionScore")
 def plan_attention(call: OpCall, soc: Soc) -> list[asc.Launch]:
-    """One launch. Raises `NoKernel` for chips with coupled cores and for forms the kernel does not do."""
-    if not soc.chip.split_cores:
-        raise NoKernel(f"attention on {soc.name}, whose cube and vector unit share a core")
+    """One launch on chips with separate cores, a row of them elsewhere. Raises `NoKernel` for forms not done."""
     a = attention_of(call.type, call.inputs, dict(call.attrs))
     if a.dtype not in ("float16", "bfloat16"):
         raise NoKernel(f"attention of {a.dtype}")
@@ -85,6 +85,10 @@ def plan_attention(call: OpCall, soc: Soc) -> list[asc.Launch]:
         raise NoKernel("lengths known at run time only")
     if a.q_lengths != (a.q.tokens,) * a.q.batch or min(a.k_lengths) < 1:
         raise NoKernel("batch entries with fewer query tokens, or without keys")
+    if not soc.chip.split_cores:
+        if call.type in TRAINING:
+            raise NoKernel(f"training attention on {soc.name}, whose cube and vector unit share a core")
+        return composed(call, a, soc)
     if _decodes(call, a):
         return [_decode(call, a, soc)]
     plan = _plan(call.type in TRAINING, a, _mask_shape(call, a), soc.cores.ai_core_count)

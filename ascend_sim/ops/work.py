@@ -76,7 +76,7 @@ def window_operations(call: OpCall) -> int:
     return max(size, prod(call.outputs[0].logical_shape) * window)
 
 
-def _attention(call: OpCall, dtype: str, item: int) -> Arithmetic:
+def _attention(call: OpCall, dtype: str) -> Arithmetic:
     """Two products forward, five in the gradient, over every score; on the scores scale, maximum, difference,
     exponential and sum in float32. What a mask hides counts: its size is not known here."""
     q, k = call.inputs[0], call.inputs[1]
@@ -102,7 +102,7 @@ def work_of(call: OpCall, family: str) -> Arithmetic:
     if family == "conv":
         return Arithmetic(conv_macs(call), 0, dtype, item)
     if family == "attention":
-        return _attention(call, dtype, item)
+        return _attention(call, dtype)
     if family == "recurrent":
         weights = sum(prod(s.logical_shape) for s in call.inputs[1:3] if s is not None)
         steps = prod(first.logical_shape[:2]) if first is not None else 1

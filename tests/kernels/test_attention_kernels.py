@@ -43,12 +43,14 @@ def tensors(
     return out
 
 
-def both(op: str, arrays: list[Array | None], const: tuple[int, ...] = (), **attrs: Any) -> list[tuple[Array, Array]]:
+def both(
+    op: str, arrays: list[Array | None], const: tuple[int, ...] = (), chip: str = CHIP, **attrs: Any
+) -> list[tuple[Array, Array]]:
     """(instruction values, operator values) of the outputs."""
     call = ops.call(op, [spec(a, i in const) for i, a in enumerate(arrays)], attrs)
     plan = find_kernel(op)
     assert plan is not None
-    launches = plan(call, load_soc(CHIP))
+    launches = plan(call, load_soc(chip))
     stored = run_plan(call, launches, arrays)
     for launch in launches:
         launch.trace()
@@ -120,6 +122,14 @@ def test_single_rows_on_vector_cores(heads: int, tokens: int, keys: int, d: int)
     plan = find_kernel(call.type)
     assert plan is not None
     assert [launch.trace().kind for launch in plan(call, load_soc(CHIP))] == ["AIV"]
+
+
+@pytest.mark.parametrize("chip", ["Ascend310", "Ascend310P3", "Ascend910A", "Ascend310B1"])
+@pytest.mark.parametrize("layout", ["BSND", "BNSD"])
+def test_coupled_chips_compose_it(chip: str, layout: str) -> None:
+    q, k, v = tensors(2, 20, 48, 4, 2, 64, 64, layout, "float16", 8)
+    close(both("PromptFlashAttention", [q, k, v], chip=chip, num_heads=4, num_key_value_heads=2, scale_value=0.125,
+               input_layout=layout)[0], "float16")  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", [0, 3])
