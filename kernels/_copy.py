@@ -233,9 +233,10 @@ def copy_launch(
     soc: Soc,
     fill: float | None = None,
     code: str = "elementwise",
+    buffers: int = 2,
 ) -> asc.Launch:
     """Launch moving ``boxes``; kernel arguments are the inputs, then the outputs, each as (argument, spec).
-    ``fill`` is the value of boxes with source -1."""
+    ``fill`` is the value of boxes with source -1; ``buffers`` 1 lets loads and stores take turns."""
     item = item_bytes(outputs[0][1].dtype)
     scale = 2 if item == 8 else 1
     if scale == 2:
@@ -253,7 +254,7 @@ def copy_launch(
     units, blocks = deal(total, cores)
     filled = slot // item if constants else 0
     word = fill_word(fill or 0.0, outputs[0][1].dtype) if constants else 0
-    plan = CopyPlan(parts, units, 2 if units > 1 else 1, slot, _BITS[item], filled, word)
+    plan = CopyPlan(parts, units, buffers if units > 1 else 1, slot, _BITS[item], filled, word)
     described = [(f"x{i}", a, s, "in") for i, (a, s) in enumerate(inputs)]
     described += [(f"y{i}", a, s, "out") for i, (a, s) in enumerate(outputs)]
     return asc.Launch(

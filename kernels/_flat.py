@@ -17,6 +17,7 @@ from ascend_sim.ops.schema import TensorSpec
 
 from ._program import BITS, Allocation, Program, allocate
 from ._repeat import Call, masked
+from ._scalars import evaluate
 from ._vector import (
     BLOCK,
     REPEAT,
@@ -79,7 +80,7 @@ def compile_steps(
     calls: list[Call] = []
     for step in program.steps[first:end]:
         dst, srcs = regs[step.dst], [regs[s] for s in step.srcs]
-        value = scalars[step.scalar[1]] if isinstance(step.scalar, tuple) else step.scalar
+        value = evaluate(step.scalar, scalars)
         calls += _calls(step.op, dst, srcs, value, step.mode, count)
     return calls
 

@@ -15,6 +15,7 @@ from ascend_sim.isa.enums import CMPMODE, RoundMode
 from ascend_sim.ops.registry import NoKernel
 from ascend_sim.ops.schema import ITEM_BITS
 
+from ._scalars import Expression
 from ._vector import converts, legal
 
 if TYPE_CHECKING:
@@ -33,13 +34,13 @@ class Reg(NamedTuple):
 
 class Step(NamedTuple):
     """One vector instruction: ``op`` is the name in `ascend_sim.asc`, ``dst`` and ``srcs`` register numbers,
-    ``scalar`` an immediate or ``("arg", i)`` for the value of scalar input i, ``mode`` a rounding or comparison
+    ``scalar`` an immediate or an expression (`_scalars`) of the scalar inputs, ``mode`` a rounding or comparison
     mode, ``dtype`` the type that masks and counts (the wider one of a conversion)."""
 
     op: str
     dst: int
     srcs: tuple[int, ...]
-    scalar: float | tuple[str, int] | None
+    scalar: Expression | None
     mode: int
     dtype: str
 
@@ -66,7 +67,7 @@ class Builder:
         self._inputs: list[int] = []
         self._steady: set[int] = set()
         self._constants: dict[tuple[float, str], Reg] = {}
-        self._filled: dict[int, float | tuple[str, int]] = {}  # registers that hold one value in every element
+        self._filled: dict[int, Expression] = {}  # registers that hold one value in every element
 
     # ---- registers
 
@@ -82,7 +83,7 @@ class Builder:
             self._steady.add(reg.number)
         return reg
 
-    def _emit(self, op: str, dtype: str, *srcs: Reg, scalar: float | tuple[str, int] | None = None, mode: int = 0,
+    def _emit(self, op: str, dtype: str, *srcs: Reg, scalar: Expression | None = None, mode: int = 0,
               by: str | None = None) -> Reg:  # fmt: skip
         dst = self._new(dtype)
         self._steps.append(Step(op, dst.number, tuple(s.number for s in srcs), scalar, mode, by or dtype))
@@ -200,22 +201,22 @@ class Builder:
         self._filled[reg.number] = ("arg", argument)
         return reg
 
-    def _scalar(self, op: str, x: Reg, value: float | tuple[str, int]) -> Reg:
+    def _scalar(self, op: str, x: Reg, value: Expression) -> Reg:
         if self.has("v" + op + "s", x.dtype):
             return self._emit(op + "s", x.dtype, x, scalar=value)
-        other = self.dup(value, x.dtype) if isinstance(value, int | float) else self.splat(value[1], x.dtype)
+        other = self.dup(value, x.dtype) if isinstance(value, int | float) else self._emit("duplicate", x.dtype, scalar=value)
         return self._binary(op, x, other)
 
-    def adds(self, x: Reg, value: float | tuple[str, int]) -> Reg:
+    def adds(self, x: Reg, value: Expression) -> Reg:
         return self._scalar("add", x, value)
 
-    def muls(self, x: Reg, value: float | tuple[str, int]) -> Reg:
+    def muls(self, x: Reg, value: Expression) -> Reg:
         return self._scalar("mul", x, value)
 
-    def maxs(self, x: Reg, value: float | tuple[str, int]) -> Reg:
+    def maxs(self, x: Reg, value: Expression) -> Reg:
         return self._scalar("max", x, value)
 
-    def mins(self, x: Reg, value: float | tuple[str, int]) -> Reg:
+    def mins(self, x: Reg, value: Expression) -> Reg:
         return self._scalar("min", x, value)
 
     def _unary(self, op: str, instruction: str, x: Reg) -> Reg:

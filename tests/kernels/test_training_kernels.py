@@ -1,0 +1,83 @@
+"""Gated activations, group normalisation, optimizer steps, fills and gradients: instruction values against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+B2 = "Ascend910B2"
+KINDS = {"float16": np.float16, "float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
+rng = np.random.default_rng(0)
+
+
+def normal(shape: tuple[int, ...], dtype: str) -> Any:
+    return rng.standard_normal(shape).astype(KINDS[dtype])
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((7, 100), -1), ((3, 5, 2016), -1), ((64, 3000), 0), ((2, 6, 33), 1), ((300, 1026), -1), ((2,), 0)]
+)
+def test_swiglu(run_op: Any, close: Any, dtype: str, shape: tuple[int, ...], dim: int) -> None:
+    got, want = run_op("SwiGlu", [normal(shape, dtype)], B2, dim=dim)
+    close(got, want, ulps=4 if dtype != "float32" else 64, absolute=1e-3)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize(
+    ("shape", "groups"), [((2, 8, 6, 7), 4), ((1, 6, 100, 90), 2), ((3, 64, 17), 8), ((50, 4, 31, 3), 1)]
+)
+@pytest.mark.parametrize("op", ["GroupNorm", "GroupNormSilu"])
+def test_group_norm(run_op: Any, close: Any, op: str, dtype: str, shape: tuple[int, ...], groups: int) -> None:
+    x, gamma, beta = normal(shape, dtype), normal((shape[1],), dtype), normal((shape[1],), dtype)
+    got, want = run_op(op, [x, gamma, beta], B2, num_groups=groups, eps=1e-5)
+    close(got, want, ulps=4 if dtype != "float32" else 64, absolute=2e-3 if dtype != "float32" else 2e-5)
+    got, want = run_op(op, [x], B2, num_groups=groups, eps=1e-5)
+    close(got, want, ulps=4 if dtype != "float32" else 64, absolute=2e-3 if dtype != "float32" else 2e-5)
+
+
+SCALARS = {"beta1_power": 0.81, "beta2_power": 0.998, "lr": 0.01, "weight_decay": 0.1, "beta1": 0.9, "beta2": 0.999}
+
+
+def scalars(*names: str) -> list[Any]:
+    return [np.asarray({**SCALARS, "epsilon": 1e-6, "momentum": 0.9}[n], np.float32) for n in names]
+
+
+@pytest.mark.parametrize("chip", [B2, "Ascend910A"])
+@pytest.mark.parametrize("n", [40, 5000, 200001])
+def test_optimizers(run_op: Any, close: Any, chip: str, n: int) -> None:
+    var, m, grad = (rng.standard_normal(n).astype(np.float32) for _ in range(3))
+    v = rng.random(n).astype(np.float32)
+    limit = {"ulps": 64, "absolute": 1e-4}
+    names = ("beta1_power", "beta2_power", "lr", "weight_decay", "beta1", "beta2", "epsilon")
+    close(*run_op("ApplyAdamW", [var, m, v, *scalars(*names), grad], chip), **limit)
+    names = ("beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon")
+    close(*run_op("ApplyAdamD", [var, m, v, *scalars(*names), grad], chip), **limit)
+    attrs = {"lr": 0.01, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.01, "eps": 1e-6}
+    close(*run_op("ApplyAdamWV2", [var, m, v, grad, np.asarray([3], np.float32)], chip, **attrs), **limit)
+    for nesterov in (False, True):
+        inputs = [var, m, *scalars("lr"), grad, *scalars("momentum")]
+        close(*run_op("ApplyMomentumD", inputs, chip, use_nesterov=nesterov), **limit)
+    close(*run_op("ApplyGradientDescent", [var, *scalars("lr"), grad], chip), **limit)
+
+
+@pytest.mark.parametrize("chip", ["Ascend310", "Ascend310P3", "Ascend910A", B2])
+@pytest.mark.parametrize("n", [5, 1000, 70001])
+def test_relu_grad(run_op: Any, close: Any, chip: str, n: int) -> None:
+    for dtype in ("float16", "float32"):
+        close(*run_op("ReluGrad", [normal((n,), dtype), normal((n,), dtype)], chip))
+
+
+@pytest.mark.parametrize("chip", ["Ascend310P3", B2])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32", "int8", "int64"])
+def test_fills_and_moves(run_op: Any, close: Any, chip: str, dtype: str) -> None:
+    for shape in ((64,), (1000, 70)):
+        x = (rng.standard_normal(shape) * 50).astype(dtype)
+        close(*run_op("ZerosLike", [x], chip))
+        close(*run_op("TensorMove", [x], chip))
+        if dtype not in ("int8", "int64"):
+            close(*run_op("OnesLike", [x], chip))
+            close(*run_op("Fills", [x], chip, value=3.0))
