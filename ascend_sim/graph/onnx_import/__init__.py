@@ -58,6 +58,7 @@ def import_onnx(
     """
     model = read_model(source)
     opset = opset_of(model)
+    _check_names(model)
     graph = Graph(model.graph.name or "graph", [], [], [], {}, {}, {"opset": opset, "framework": "Onnx"})
     importer = Importer(graph, opset)
     _read_initializers(importer, model)
@@ -76,10 +77,33 @@ def import_onnx(
     return graph
 
 
+def _check_names(model: ModelProto) -> None:
+    """Names are text (a damaged file has bytes there), and a value has one source."""
+    sources = [t.name for t in model.graph.initializer]
+    sources += [v.name for v in model.graph.input if v.name not in set(sources)]
+    for node in model.graph.node:
+        sources += [name for name in node.output if name]
+        if any(isinstance(name, bytes) for name in (*node.input, *node.output, node.name, node.op_type)):
+            raise AtcError("E13005", f"a name of node {node.name!r} is not UTF-8 text", "The file may be damaged.")
+    if any(isinstance(name, bytes) for name in (*sources, model.graph.name)):
+        raise AtcError("E13005", "a name of the graph is not UTF-8 text", "The file may be damaged.")
+    seen: set[str] = set()
+    for name in sources:
+        if name in seen:
+            raise AtcError("E13005", f"value {name!r} is made twice: names of a graph must be unique")
+        seen.add(name)
+
+
 def _array(tensor: Any) -> np.ndarray[Any, Any]:
     from onnx import numpy_helper
 
-    return np.asarray(numpy_helper.to_array(tensor))
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        dims = ",".join(map(str, tensor.dims))
+        raise AtcError(
+            "E13005", f"constant {tensor.name!r} (type {tensor.data_type}, shape [{dims}]) cannot be read: {error}"
+        ) from error
 
 
 def _read_initializers(importer: Importer, model: ModelProto) -> None:
@@ -140,7 +164,9 @@ def _input_spec(
     importer.node = None
     dtype = logic.onnx_dtype(importer, tensor.elem_type)
     fmt = input_format if len(dims) == len(input_format) and input_format != "ND" else "ND"
-    return TensorSpec(tuple(dims), dtype, fmt)
+    spec = TensorSpec(tuple(dims), dtype, fmt)
+    importer.check_size(spec, f"input {value.name!r}")
+    return spec
 
 
 def _attributes(importer: Importer, proto: NodeProto) -> dict[str, Any]:

@@ -68,9 +68,9 @@ def softmax(ir: str, imp: Importer, node: OnnxNode) -> None:
     x = node.inputs[0]
     shape = imp.shape(x)
     if imp.opset >= 13:
-        axes = [int(node.attr("axis", -1)) % max(len(shape), 1)]
+        axes = [imp.axis(int(node.attr("axis", -1)), len(shape))]
     else:
-        first = int(node.attr("axis", 1)) % max(len(shape), 1) if len(shape) else 0
+        first = imp.axis(int(node.attr("axis", 1)), len(shape)) if len(shape) > 1 else 0
         axes = list(range(first, len(shape)))
         kept = [a for a in axes if shape[a] != 1]  # an axis of length 1 changes nothing
         axes = kept or axes[-1:]

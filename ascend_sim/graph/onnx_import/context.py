@@ -13,9 +13,10 @@ from ascend_sim import ops
 from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.evaluate import constant_spec, evaluate, infer
 from ascend_sim.graph.ir import Graph, Node
-from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
+from ascend_sim.ops.schema import ITEM_BITS, OpCall, TensorSpec, freeze_attrs
 
 FOLD_LIMIT_BYTES = 1 << 30  # results larger than this stay operators
+SIZE_LIMIT_BYTES = 1 << 46  # tensors larger than this are a mistake: device addresses do not reach that far
 
 Array = NDArray[Any]
 
@@ -84,6 +85,13 @@ class Importer:
             )
         return [int(v) for v in value.reshape(-1)]
 
+    def axis(self, value: int, rank: int, what: str = "axis") -> int:
+        """An axis counted from the front; an error when the tensor does not have it. A scalar has axis 0."""
+        room = max(rank, 1)
+        if not -room <= value < room:
+            raise self.error(f"{what} {value} is out of range for rank {rank}; expected {-room}..{room - 1}")
+        return value % room
+
     def fresh(self, base: str) -> str:
         self._serial += 1
         return f"{base}__{self._serial}"
@@ -100,6 +108,12 @@ class Importer:
         node = self.node
         where = f"node {node.name!r} ({node.type}, opset {self.opset})" if node is not None else "the graph"
         return AtcError(code, f"{where}: {cause}", hint)
+
+    def check_size(self, spec: TensorSpec, what: str = "a result") -> None:
+        if spec.dtype not in ITEM_BITS:
+            raise self.error(f"{what} has data type {spec.dtype}, which is not supported", code="E16002")
+        if spec.nbytes > SIZE_LIMIT_BYTES:
+            raise self.error(f"{what} of shape {list(spec.shape)} takes {spec.nbytes} bytes; no chip has that memory")
 
     # building
 
@@ -120,8 +134,10 @@ class Importer:
         if array.dtype == object:
             raise self.error(f"tensor {name!r} holds strings, which the device cannot process")
         array = np.ascontiguousarray(array) if array.ndim else array
+        spec = constant_spec(array)
+        self.check_size(spec, f"constant {name!r}")
         self.graph.constants[name] = array
-        self.graph.specs[name] = constant_spec(array)
+        self.graph.specs[name] = spec
 
     def alias(self, name: str, target: str) -> None:
         """ONNX value ``name`` is the graph tensor ``target``."""
@@ -159,6 +175,8 @@ class Importer:
         while names and len(results) < len(names):
             raise self.error(f"{op_type} gives {len(results)} outputs, {len(names)} are asked for")
         results = results[: len(names)]
+        for result in results:
+            self.check_size(result)
         if not self._fold(op_type, args, specs, results, attrs, names):
             for name, spec in zip(names, results, strict=True):
                 self.graph.specs[name] = spec

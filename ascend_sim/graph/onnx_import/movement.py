@@ -12,7 +12,7 @@ def concat(imp: Importer, node: OnnxNode) -> None:
     if len(inputs) == 1:
         imp.alias(node.outputs[0], inputs[0])
         return
-    axis = int(node.attr("axis")) % max(imp.rank(inputs[0]), 1)
+    axis = imp.axis(int(node.attr("axis")), imp.rank(inputs[0]))
     kept = [n for n in inputs if imp.shape(n)[axis] != 0] or inputs[:1]
     imp.emit("ConcatD", kept, {"concat_dim": axis, "N": len(kept)}, node.outputs)
 
@@ -20,7 +20,7 @@ def concat(imp: Importer, node: OnnxNode) -> None:
 def split(imp: Importer, node: OnnxNode) -> None:
     """Split -> SplitD for equal parts, SplitVD otherwise."""
     x = node.inputs[0]
-    axis = int(node.attr("axis", 0)) % imp.rank(x)
+    axis = imp.axis(int(node.attr("axis", 0)), imp.rank(x))
     total, count = imp.shape(x)[axis], len(node.outputs)
     if imp.opset >= 13:
         sizes = imp.ints(node.input(1), "split") if node.input(1) else None
@@ -55,7 +55,7 @@ def slice_(imp: Importer, node: OnnxNode) -> None:
         steps = [1] * len(starts)
     begin, end, strides = [0] * len(shape), list(shape), [1] * len(shape)
     for start, stop, given, step in zip(starts, ends, axes, steps, strict=True):
-        axis = given % len(shape)
+        axis = imp.axis(given, len(shape), "axes")
         if step == 0:
             raise imp.error("a step is 0")
         begin[axis], end[axis], step_ = slice(start, stop, step).indices(shape[axis])
@@ -82,8 +82,12 @@ def transpose(imp: Importer, node: OnnxNode) -> None:
 
 def gather(imp: Importer, node: OnnxNode) -> None:
     x, indices = node.inputs[:2]
-    axis = int(node.attr("axis", 0)) % max(imp.rank(x), 1)
+    axis = imp.axis(int(node.attr("axis", 0)), imp.rank(x))
     value = imp.constant(indices)
+    if value is not None and value.size:
+        size, low, high = imp.shape(x)[axis], int(value.min()), int(value.max())
+        if low < -size or high >= size:
+            raise imp.error(f"index {low if low < -size else high} is out of range for {size} entries on axis {axis}")
     if value is not None and bool(np.any(value < 0)):
         indices = imp.const(np.where(value < 0, value + imp.shape(x)[axis], value), base="indices")
     imp.emit("GatherV2", [x, indices, imp.const(axis, "int64")], {"batch_dims": 0}, node.outputs)
@@ -112,7 +116,7 @@ def pad(imp: Importer, node: OnnxNode) -> None:
         raise imp.error(f"pads {flat} should hold {2 * half} numbers")
     pairs = np.zeros((rank, 2), np.int64)
     for i, axis in enumerate(axes):
-        pairs[axis % rank] = flat[i], flat[half + i]
+        pairs[imp.axis(axis, rank, "axes")] = flat[i], flat[half + i]
     if not pairs.any():
         imp.alias(node.outputs[0], x)
         return

@@ -19,7 +19,7 @@ def layer_norm(imp: Importer, node: OnnxNode) -> None:
     """LayerNormalization over the axes from ``axis`` on -> LayerNormV4."""
     x, gamma, beta = node.inputs[0], node.inputs[1], node.input(2)
     shape = imp.shape(x)
-    axis = int(node.attr("axis", -1)) % len(shape)
+    axis = imp.axis(int(node.attr("axis", -1)), len(shape))
     inner = list(shape[axis:])
     dims = imp.const(inner, "int64")
     inputs = [x, dims, gamma, beta or imp.const(np.zeros(inner), imp.dtype(x))]

@@ -28,7 +28,7 @@ def reduce(
                 imp.alias(outputs[0], x)
             return x
         axes = list(range(rank))
-    constant = imp.const([a % rank for a in axes] if rank else [], "int64")
+    constant = imp.const([imp.axis(a, rank, "axes") for a in axes] if rank else [], "int64")
     attrs = {"keep_dims": bool(node.attr("keepdims", 1))}
     return imp.emit(ir, [x, constant], attrs, outputs)[0]
 
@@ -62,7 +62,7 @@ def log_sum_exp(imp: Importer, node: OnnxNode) -> None:
 def arg(ir: str, imp: Importer, node: OnnxNode) -> None:
     """ArgMax/ArgMin -> ArgMaxV2/ArgMinV2 (which drop the axis) and Unsqueeze."""
     x = node.inputs[0]
-    axis = int(node.attr("axis", 0)) % max(imp.rank(x), 1)
+    axis = imp.axis(int(node.attr("axis", 0)), imp.rank(x))
     if node.attr("select_last_index", 0):
         raise imp.error("select_last_index=1 is not supported", code="E16002")
     inputs, attrs = [x, imp.const(axis, "int64")], {"dtype": "int64"}
@@ -76,7 +76,7 @@ def top_k(imp: Importer, node: OnnxNode) -> None:
     """TopK -> TopKV2 (last axis) with transposes around it for other axes; indices become int64."""
     x = node.inputs[0]
     rank = imp.rank(x)
-    axis = int(node.attr("axis", -1)) % rank
+    axis = imp.axis(int(node.attr("axis", -1)), rank)
     k = imp.ints(node.input(1), "K")[0] if imp.opset >= 10 else int(node.attr("k"))
     attrs = {
         "sorted": bool(node.attr("sorted", 1)), "dim": axis, "largest": bool(node.attr("largest", 1)),

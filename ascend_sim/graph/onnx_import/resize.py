@@ -16,7 +16,7 @@ def _sizes(imp: Importer, node: OnnxNode) -> tuple[list[int], list[float]]:
         given = node.attr("scales") if not scales_in else None
     else:
         scales_in, sizes_in, given = node.input(2), node.input(3), None
-    axes = [int(a) % rank for a in node.attr("axes", range(rank))]
+    axes = [imp.axis(int(a), rank, "axes") for a in node.attr("axes", range(rank))]
     sizes, scales = list(shape), [1.0] * rank
     if sizes_in and (value := imp.ints(sizes_in, "sizes")):
         policy = node.attr("keep_aspect_ratio_policy", "stretch")

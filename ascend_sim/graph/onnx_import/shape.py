@@ -41,6 +41,8 @@ def flatten(imp: Importer, node: OnnxNode) -> None:
     x = node.inputs[0]
     shape = imp.shape(x)
     axis = int(node.attr("axis", 1))
+    if not -len(shape) <= axis <= len(shape):
+        raise imp.error(f"axis {axis} is out of range for rank {len(shape)}; expected {-len(shape)}..{len(shape)}")
     axis = axis + len(shape) if axis < 0 else axis
     target = [int(np.prod(shape[:axis], dtype=np.int64)), int(np.prod(shape[axis:], dtype=np.int64))]
     imp.emit("Reshape", [x, imp.const(target, "int64")], {}, node.outputs)
