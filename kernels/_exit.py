@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
 from ascend_sim.ops.registry import NoKernel
@@ -32,6 +34,7 @@ QUANT = {
     ("float32", "bfloat16"): asc.QuantModes.F322BF16,
     ("float32", "float32"): asc.QuantModes.NoQuant,
     ("int32", "int32"): asc.QuantModes.NoQuant,
+    ("int32", "float16"): asc.QuantModes.DEQF16,
 }
 MAX_BIAS_BYTES = 32768  # of UB, for the bias of all columns of a core
 VECTOR_PIECE = 16384  # elements of a plain exit tile in UB
@@ -65,6 +68,7 @@ class ExitPlan:
     there is one) or ``mix`` (through a workspace to the vector cores). ``middle``: type between L0C and the epilogue.
     ``rows``: output is ND. ``program`` None: nothing but conversion and ``relu``. ``piece``: elements of a UB tile;
     ``sets`` of them are in flight. ``bias``: ``""``, ``table`` or ``l0c``. ``split``: blocks of 8 float32 channels.
+    ``deq``: what int32 accumulators are multiplied with on their way to ``middle`` = float16.
     """
 
     kind: str
@@ -83,6 +87,7 @@ class ExitPlan:
     bias_dtype: str
     bias_columns: int
     split: bool = False
+    deq: float = 0.0
 
     @property
     def bias_ub_bytes(self) -> int:
@@ -91,6 +96,18 @@ class ExitPlan:
             return 0
         raw = 0 if self.bias_dtype == self.acc else item_bytes(self.bias_dtype)
         return align(self.bias_columns * (item_bytes(self.acc) + raw), BLOCK) + BIAS_PANEL
+
+    @property
+    def word(self) -> int:
+        """Parameter word of the fixpipe."""
+        return int(np.float32(self.deq).view(np.uint32))
+
+    @property
+    def half_scale(self) -> tuple[Any, int]:
+        """Scale of the copy from L0C to UB: mode and float16 bits."""
+        if not self.deq:
+            return asc.DeqScale.DEQ_NONE, 0
+        return asc.DeqScale.DEQ, int(np.float16(self.deq).view(np.uint16))
 
     def cost(self) -> int:
         """Nominal vector cycles per 16 x 16 fractal besides the copy (2 repeats of 16-bit, 4 of 32-bit types)."""
@@ -106,13 +123,18 @@ def plan_exit(
     a bias of dtype ``bias`` over ``columns`` columns of a core. ``scattered``: pixels go to places the fixpipe cannot
     reach, always through UB. Raises `NoKernel` for a type pair without a path."""
     fixpipe = soc.chip.has_fixpipe
-    relu = bool(steps) and steps[0][0] == "relu"
+    deq = 0.0
+    if acc == "int32" and out != "int32":
+        if out != "float16" or not steps or steps[0][0] != "muls":
+            raise NoKernel(f"int32 sums leave as int32, or multiplied by a scale as float16, not as {out}")
+        deq, steps = float(steps[0][1]), steps[1:]  # type: ignore[arg-type]
+    relu = bool(steps) and steps[0][0] == "relu" and deq >= 0
     rest = tuple(steps[1:] if relu else steps)
     program: Program | None = None
     middle = out
     if rest:
         compute = compute_dtype(soc, out, rest)
-        middle = "float16" if compute == "float16" else acc
+        middle = "float16" if compute == "float16" or deq else acc
         builder = Builder(soc)
         x = builder.input(middle)
         more = [builder.input(out) for _ in range(extras)]
@@ -124,7 +146,8 @@ def plan_exit(
     kind = "fixpipe" if direct else "mix" if soc.chip.split_cores else "vector"
     place = "" if bias is None else "table" if fixpipe else "l0c"
     base = ExitPlan(
-        kind, acc, middle, out, rows, relu, program, None, extras, 0, 2, 0, place, bias or acc, align(columns, 16)
+        kind, acc, middle, out, rows, relu, program, None, extras, 0, 2, 0, place, bias or acc, align(columns, 16),
+        deq=deq,
     )
     if place == "l0c" and base.bias_ub_bytes > MAX_BIAS_BYTES * 2:
         raise NoKernel(f"bias of {columns} columns a core does not fit the unified buffer")
@@ -150,7 +173,7 @@ def _with_tiles(plan: ExitPlan, room: int) -> ExitPlan:
     set_bytes = sum(align(piece * b // 8, BLOCK) for b in bits)
     return ExitPlan(
         plan.kind, plan.acc, plan.middle, plan.out, plan.rows, plan.relu, plan.program, allocation, plan.extras,
-        piece, sets, set_bytes, plan.bias, plan.bias_dtype, plan.bias_columns,
+        piece, sets, set_bytes, plan.bias, plan.bias_dtype, plan.bias_columns, plan.split, plan.deq,
     )  # fmt: skip
 
 
@@ -318,7 +341,7 @@ class CoupledExit:
         """Fill accumulator ``s`` with the bias row."""
         m1, vector = place.mp // 16, asc.DataCopyEnhancedParams(asc.BlockMode.BLOCK_MODE_VECTOR)
         row, acc = self.bias[place.column :], self.acc[s]
-        if m1 <= 2 * place.n1:  # every column block at once, one row of fractals after the other
+        if m1 <= 2 * place.n1 or self.plan.acc == "int32":  # all column blocks, one row of fractals after the other
             for i in range(m1):
                 asc.data_copy(acc[i * 256 :], row, asc.DataCopyParams(place.n1, 1, 0, m1 - 1), vector)
         else:  # every row of fractals at once, from 16 columns repeated in UB
@@ -361,7 +384,7 @@ class CoupledExit:
         if self.by_fix:
             params = asc.FixpipeParamsV220(
                 count * 16, rows, place.mp, rows * 16 * item_bytes(plan.middle) // BLOCK,
-                QUANT[plan.acc, plan.middle], relu_en=plan.relu,
+                QUANT[plan.acc, plan.middle], plan.word, relu_en=plan.relu,
             )  # fmt: skip
             asc.set_flag(E.V_FIX, 0)  # the vector pipe has waited for the store of what lay there
             asc.wait_flag(E.V_FIX, 0)
@@ -371,7 +394,7 @@ class CoupledExit:
             return
         asc.data_copy(
             dst, src, asc.DataCopyParams(count, rows // 16, (place.mp - rows) // 16, 0),
-            asc.DataCopyEnhancedParams(asc.BlockMode.BLOCK_MODE_MATRIX, is_relu_in=plan.relu),
+            asc.DataCopyEnhancedParams(asc.BlockMode.BLOCK_MODE_MATRIX, *plan.half_scale, is_relu_in=plan.relu),
         )  # fmt: skip
 
     def close(self) -> None:
@@ -386,7 +409,7 @@ def _bias_in_ub(plan: ExitPlan, bias: Any, columns: int) -> Any:
     raw = wide
     if plan.bias_dtype != plan.acc:
         raw = asc.LocalTensor(plan.bias_dtype, P.VECCALC, plan.bias_columns * item_bytes(plan.acc), plan.bias_columns)
-    asc.data_copy(raw, bias, align(columns, 16))
+    asc.data_copy(raw, bias, align(columns, BLOCK // item_bytes(plan.bias_dtype)))
     asc.set_flag(E.MTE2_V, 0)
     asc.wait_flag(E.MTE2_V, 0)
     if raw is not wide:
@@ -423,7 +446,7 @@ class FixpipeExit:
         pitch = place.pitch if plan.rows else place.pitch * item_bytes(plan.out) // BLOCK // (2 if plan.split else 1)
         n = place.n if plan.rows or plan.split else place.n1 * 16
         params = asc.FixpipeParamsV220(
-            n, place.m, place.mp, pitch, self.quant, relu_en=plan.relu, is_channel_split=plan.split
+            n, place.m, place.mp, pitch, self.quant, plan.word, relu_en=plan.relu, is_channel_split=plan.split
         )
         for k in range(place.images):
             to, at = self.out[place.offset + k * place.image_pitch :], self.acc[s][k * place.rows * 16 :]

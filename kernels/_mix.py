@@ -51,7 +51,7 @@ class MixExit:
         self.begun += 1
         params = asc.FixpipeParamsV220(
             place.n1 * 16, place.mp, place.mp, place.mp * 16 * item_bytes(plan.middle) // BLOCK,
-            QUANT[plan.acc, plan.middle], relu_en=plan.relu,
+            QUANT[plan.acc, plan.middle], plan.word, relu_en=plan.relu,
         )  # fmt: skip
         asc.fixpipe(self.work[self.turn * self.size :], self.acc[s], params, asc.FixpipeConfig.cfg_nz())
         self.turn ^= 1

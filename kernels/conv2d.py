@@ -91,8 +91,8 @@ def plan_conv2d(call: OpCall, soc: Soc) -> list[asc.Launch]:
     x, f = call.inputs[0], call.inputs[1]
     assert x is not None and f is not None
     groups = int(call.attr("groups", 1))
-    types = ("float16", "bfloat16", "float32") if soc.cube.fp32_cycles_per_fractal else ("float16",)
-    if x.dtype != f.dtype or x.dtype not in types or (groups > 1 and x.dtype == "float32"):
+    types = ("float16", "int8", *(("bfloat16", "float32") if soc.cube.fp32_cycles_per_fractal else ()))
+    if x.dtype != f.dtype or x.dtype not in types or (groups > 1 and x.dtype not in ("float16", "bfloat16")):
         raise NoKernel(f"Conv2D of {x.dtype} x {f.dtype} in {groups} groups: the kernel takes {', '.join(types)}")
     cout, cin, _, _ = filter_dims(call)
     merged = merged_groups(groups, cin, cout // groups)
@@ -150,10 +150,11 @@ def _conv_plan(
     roles: tuple[str, ...], bias: str | None, dtype: str, out: str, out_c0: int, out_c1: int, hf32: bool,
 ) -> ConvPlan:  # fmt: skip
     extras = roles.count("extra")
-    first = plan_exit(soc, "float32", out, steps, extras, bias, 16, rows=False)
+    acc = "int32" if dtype == "int8" else "float32"
+    first = plan_exit(soc, acc, out, steps, extras, bias, 16, rows=False)
     problem = replace(problem, exit_cycles=first.cost(), extras=extras)
     tiling = tile_conv(problem, cube_buffers(soc), bias is not None)
-    leave = plan_exit(soc, "float32", out, steps, extras, bias, bias_columns(problem, tiling), rows=False)
+    leave = plan_exit(soc, acc, out, steps, extras, bias, bias_columns(problem, tiling), rows=False)
     if out_c0 != 16:
         if leave.kind != "fixpipe":
             raise NoKernel(f"output in blocks of {out_c0} channels behind an epilogue")

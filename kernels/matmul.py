@@ -139,7 +139,8 @@ def _launches(call: OpCall, soc: Soc, trans_a: bool, trans_b: bool) -> list[asc.
         problem = replace(problem, k=size, batch=parts)
     plan = _plan(
         soc, problem, a.dtype, "float32" if parts > 1 else y.dtype, source_a, source_b, a_of, b_of, out_pitch,
-        out_matrix, rows, steps, operands.roles, None if bias is None else bias.dtype, bool(call.attr("enable_hf32", False)), parts > 1,
+        out_matrix, rows, steps, operands.roles, None if bias is None else bias.dtype,
+        bool(call.attr("enable_hf32", False)), parts > 1,
     )  # fmt: skip
     kind = cube_kind(soc)
     if plan.exit.kind == "mix":

@@ -204,3 +204,37 @@ def test_plain_layouts(chip: str, op: str, filters: tuple[int, ...]) -> None:
     (raw,) = run_plan(call, plan(call, load_soc(chip)), [x, w, bias])
     got = raw.view(np.float16).reshape(want.shape).astype(np.float32)
     np.testing.assert_allclose(got, want.astype(np.float32), rtol=3e-3, atol=3e-3)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from(CHIPS), st.integers(1, 70), st.integers(1, 40), st.integers(4, 12), st.integers(1, 3),
+    st.integers(1, 2), st.booleans(), st.sampled_from((None, (), (("relu",),), (("hswish",),))), st.integers(0, 99),
+)  # fmt: skip
+def test_int8(chip: str, c: int, o: int, size: int, k: int, stride: int, bias: bool, steps: Any, seed: int) -> None:
+    """Integer sums leave as they are, or multiplied by a scale as float16."""
+    rng = np.random.default_rng(seed)
+    x, w = (rng.integers(-128, 128, s).astype(np.int8) for s in ((1, c, size, size), (o, c, k, k)))
+    b = rng.integers(-1000, 1000, o).astype(np.int32) if bias else None
+    out = (size + 2 * (k // 2) - k) // stride + 1
+    dtype = "int32" if steps is None else "float16"
+    scale = float(2 / (128 * 128 * (c * k * k) ** 0.5))
+    epilogue = () if steps is None else (("muls", scale), *steps)
+    attrs = {"strides": (1, 1, stride, stride), "pads": (k // 2,) * 4, "data_format": "NCHW", "epilogue": epilogue}
+    specs = (
+        TensorSpec((1, -(-c // 32), size, size, 32), "int8", "NC1HWC0", x.shape, "NCHW"),
+        TensorSpec((-(-c // 32) * k * k, -(-o // 16), 16, 32), "int8", "FRACTAL_Z", w.shape, "NCHW"),
+        None if b is None else TensorSpec((o,), "int32"),
+    )
+    y = TensorSpec((1, -(-o // 16), out, out, 16), dtype, "NC1HWC0", (1, o, out, out), "NCHW")
+    call = OpCall("Conv2D", specs, (y,), freeze_attrs(attrs))
+    (want,) = ops.values(call, [x, w, b])
+    plan = find_kernel("Conv2D")
+    assert plan is not None
+    stored = [layout.nchw_to_nc1hwc0(x, 32), layout.oihw_to_fractal_z(w, 32), b]
+    (raw,) = run_plan(call, plan(call, load_soc(chip)), stored)
+    got = layout.nc1hwc0_to_nchw(raw.view(dtype).reshape(y.shape), o)
+    if dtype == "int32":
+        np.testing.assert_array_equal(got, want)
+    else:  # the scale keeps 10 bits of its mantissa
+        np.testing.assert_allclose(got.astype(np.float32), want.astype(np.float32), rtol=4e-3, atol=4e-3)
