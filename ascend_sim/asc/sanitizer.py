@@ -112,8 +112,9 @@ class Sanitizer:
         self._origin_of: dict[tuple[Any, ...], int] = {}
         self._groups = 0
 
-    def run(self, buffers: Sequence[Bytes]) -> Report:
-        """Execute on the bytes of each argument, in place, like `Launch.execute`.
+    def run(self, buffers: Sequence[Bytes], expected: Sequence[Bytes | None] | None = None) -> Report:
+        """Execute on the bytes of each argument, in place, like `Launch.execute`. ``expected`` bytes of arguments
+        (None: do not care) are compared with the outcome.
 
         Broken restrictions and deadlocks are findings; `Report.stopped` says that they ended the run.
         """
@@ -129,8 +130,25 @@ class Sanitizer:
             self.failure = error
         else:
             self.failure = None
+            if expected is not None:
+                self._compare(buffers, expected)
         self._finish()
         return self.report
+
+    def _compare(self, buffers: Sequence[Bytes], expected: Sequence[Bytes | None]) -> None:
+        for memory, data, values in zip(self.gm.values(), buffers, expected, strict=True):
+            if values is None:
+                continue
+            wrong = np.flatnonzero(data.reshape(-1)[: memory.size] != values.reshape(-1)[: memory.size])
+            if not len(wrong):
+                continue
+            first = int(wrong[0])
+            writer = int(memory.writes[first])
+            site = [Site("written", self.instrs[writer - 1].place)] if writer else []
+            self.report.add(
+                "WrongValue", "error", f"{len(wrong)} bytes of {memory.name} are not as expected, the first at byte "
+                f"{first}", site,
+            )  # fmt: skip
 
     def group(self, cores: int) -> list[CoreWatch]:
         """Watches of cores that run at the same time."""
@@ -170,8 +188,9 @@ class Sanitizer:
 
     def _finish(self) -> None:
         for watch in self.watches:
+            if hasattr(watch, "core"):
+                watch.flags.finish(not self.report.stopped)
             if not self.report.stopped:
-                watch.flags.finish()
                 watch.queues_finished()
                 watch.walks.tell(self.report, watch.name)
         if not self.report.stopped:
@@ -203,13 +222,16 @@ class Sanitizer:
             self.origins[tag].used(self.report, f"reaches {memory.name} (byte {first})", place, "")
 
     def _misplaced(self, memory: GlobalMemory) -> None:
-        for number, off in memory.misplaced_reads():
+        for number, off, displaced in memory.misplaced_reads():
             me = self.instrs[number - 1]
+            text = f"{me.name} reads {memory.name} {off:+d} bytes from its place" if displaced else (
+                f"{me.name} stops {off} bytes short of the next read of {memory.name}"
+            )
+            text += f": {abs(off)} bytes are read by nobody"
+            text += " and as many are read again by a neighbour" if displaced else ", though all others meet"
             self.report.add(
-                "Irregular", "suspicious", f"{me.name} reads {memory.name} {off:+d} bytes from its place: "
-                f"{abs(off)} bytes are read by nobody and as many are read again by its neighbour",
-                (Site("reads", me.place),), self.watches[me.core].name,
-            )  # fmt: skip
+                "Irregular", "suspicious", text, (Site("reads", me.place),), self.watches[me.core].name
+            )
 
     def trace(self) -> KernelTrace:
         """The trace of what was executed, data-dependent branches as they were taken. Instructions know their source
@@ -280,9 +302,9 @@ class _WatchedLaunch(Launch):
         return 1 + self.ratio if self.kind == "MIX" else 1
 
 
-def check(launch: Launch, buffers: Sequence[Bytes]) -> Report:
+def check(launch: Launch, buffers: Sequence[Bytes], expected: Sequence[Bytes | None] | None = None) -> Report:
     """Run a launch on the bytes of its arguments (in place) under the sanitizer; its `Report`."""
-    return Sanitizer(launch).run(buffers)
+    return Sanitizer(launch).run(buffers, expected)
 
 
 def run_user_launch(launch: Launch, buffers: Sequence[Bytes]) -> None:

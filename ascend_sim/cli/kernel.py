@@ -39,6 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
+    from ascend_sim.asc.device import device
     from ascend_sim.asc.sanitizer import Sanitizer, listen
 
     if not args.file.is_file():
@@ -49,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(str(error)) from error
     if args.soc:
         os.environ["ASCEND_SIM_SOC"] = args.soc
+        device().set_platform(args.soc)
     launches: list[Sanitizer] = []
     with listen(launches.append), _program_output(args.json):
         if args.function:

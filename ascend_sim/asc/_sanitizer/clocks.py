@@ -21,7 +21,8 @@ Place = tuple[str, int]
 
 
 class Instr(NamedTuple):
-    """An executed instruction: ``number`` in the launch (from 1), its core, pipe and position ``seq`` on the pipe."""
+    """An executed instruction: ``number`` in the launch (from 1), its core, pipe and position ``seq`` on the pipe;
+    ``argument`` of the kernel that a transfer reads or writes, or -1."""
 
     number: int
     core: int
@@ -29,6 +30,7 @@ class Instr(NamedTuple):
     seq: int
     name: str
     place: Place | None
+    argument: int = -1
     atomic: bool = False
 
 

@@ -14,6 +14,8 @@ from ascend_sim.asc._sanitizer.spans import Span
 from ascend_sim.isa.buffers import Bytes
 
 Numbers = NDArray[np.int32]
+MOST_PIECES = 4096  # rows of one transfer that are followed one by one
+FEWEST_SEAMS = 4  # pieces that have to meet without a gap before a single gap is odd
 
 
 class GlobalMemory:
@@ -31,7 +33,9 @@ class GlobalMemory:
         else:
             self.tags[size:] = VIRGIN
         self.written = self.read = False
-        self.pieces: dict[int, tuple[int, int]] = {}  # number of a reader of one piece -> its bounds
+        self.starts: dict[int, int] = {}  # first byte of a piece read at once -> number of the reader
+        self.ends: dict[int, int] = {}
+        self.bounds: dict[tuple[int, int], tuple[int, int]] = {}  # (number, first byte) -> bounds of the piece
 
     def earlier(self, spans: list[Span], write: bool) -> list[tuple[str, int]]:
         """(kind, number) of earlier accesses of the same bytes that an access may conflict with."""
@@ -53,8 +57,8 @@ class GlobalMemory:
                 s.fill(self.writes, me.number)
             return
         self.read = True
-        if len(spans) == 1 and spans[0].contiguous:
-            self.pieces[me.number] = spans[0].low, spans[0].high
+        if len(spans) == 1 and spans[0].at is None:
+            self._note_pieces(me.number, spans[0])
         for s in spans:
             seen = s.of(self.reads)
             flat = np.ascontiguousarray(seen).reshape(-1)
@@ -70,24 +74,47 @@ class GlobalMemory:
             return {}
         return {int(t): np.flatnonzero(tags == t) for t in np.unique(tags) if t}
 
-    def misplaced_reads(self) -> list[tuple[int, int]]:
-        """(number, distance) of reads that leave a hole on one side, which nobody reads, and overlap a neighbour by as
-        much on the other: pieces of a seamless partition but for one."""
+    def _note_pieces(self, number: int, s: Span) -> None:
+        outer = np.zeros(1, np.int64)
+        for n, step in zip(s.shape[:-1], s.strides[:-1], strict=True):
+            outer = (outer[:, None] + np.arange(n) * step).reshape(-1)
+        if len(outer) > MOST_PIECES:
+            return
+        for low in (s.start + outer).tolist():
+            high = low + s.shape[-1]
+            self.starts[low] = self.ends[high] = number
+            self.bounds[number, low] = self.bounds[number, -high] = low, high
+
+    def misplaced_reads(self) -> list[tuple[int, int, bool]]:
+        """(number, bytes, displaced) of reads that leave a hole in an argument which is read without gaps elsewhere:
+        displaced when the read overlaps its neighbour on the other side by as much, else too short."""
         unread = self.reads[: self.size] == 0
-        if not self.pieces or not unread.any() or unread.all():
+        if self.written or not self.starts or not unread.any() or unread.all():
             return []
-        starts = {low: n for n, (low, _) in self.pieces.items()}
-        ends = {high: n for n, (_, high) in self.pieces.items()}
         edges = np.flatnonzero(np.diff(np.concatenate(([False], unread, [False])).astype(np.int8)))
-        found = []
-        for hole, after in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        holes = list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+        found: dict[int, tuple[int, int, bool]] = {}
+        for hole, after in holes:
             off = after - hole
-            right, left = starts.get(after), ends.get(hole)
-            if right is not None and self.pieces[right][1] - off in starts:
-                found.append((right, off))
-            elif left is not None and self.pieces[left][0] + off in ends:
-                found.append((left, -off))
-        return found
+            right, left = self.starts.get(after), self.ends.get(hole)
+            if right is not None:
+                low, high = self.bounds[right, after]
+                if off < high - low and high - off in self.starts:
+                    found[right] = (right, off, True)
+                    continue
+            if left is not None:
+                low, high = self.bounds[left, -hole]
+                if off < high - low and low + off in self.ends:
+                    found[left] = (left, -off, True)
+        if not found and len(holes) == 1:
+            hole, after = holes[0]
+            left = self.ends.get(hole)
+            seams = len(self.starts.keys() & self.ends.keys())
+            if left is not None and after in self.starts and seams >= FEWEST_SEAMS:
+                low, high = self.bounds[left, -hole]
+                if hole > 0 and after < self.size and after - hole < high - low:
+                    found[left] = (left, after - hole, False)
+        return list(found.values())
 
     def writer_near(self, address: int, instrs: list[Instr]) -> Instr | None:
         """The instruction that wrote the closest byte before an address, else the closest behind it."""

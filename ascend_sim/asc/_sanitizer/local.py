@@ -98,8 +98,9 @@ class LocalMemory:
         return owner is not None and any(bool((s.of(owner) == 2).any()) for s in spans)
 
     def left_over(self, spans: list[Span], instrs: list[Instr], number: int, dma: bool) -> dict[int, Any]:
-        """Bytes of earlier executions of the same line that this write overlaps but does not replace, although they
-        were read since: what a too short or shifted transfer leaves behind. Call before `record`.
+        """Bytes of earlier executions of the same line (or transfers of the same argument) that this write overlaps
+        but does not replace, although they were read since: what a too short or shifted transfer leaves behind. Call
+        before `record`.
 
         Returns writer number -> addresses.
         """
@@ -110,7 +111,8 @@ class LocalMemory:
         low, high = min(s.low for s in spans), max(s.high for s in spans)
         solid = len(spans) == 1 and spans[0].contiguous
         for before in self._earlier(spans):
-            if instrs[before - 1].place != me.place:
+            old = instrs[before - 1]
+            if old.place != me.place and not (me.argument >= 0 and old.argument == me.argument and dma):
                 continue
             begin, end = self.extent[before]
             if (solid and low <= begin and end <= high) or (not dma and begin < low):

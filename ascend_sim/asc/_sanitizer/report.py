@@ -2,7 +2,7 @@
 
 Codes are those of npu_check (asc-tools, npu check page) as far as it has one, and a few of our own: ``Deadlock``
 (nobody will set what a pipe or core waits for), ``Restriction`` (an instruction's own rule), ``FlagsLeft``,
-``Irregular``, ``BankConflict`` and ``Habit``.
+``WrongValue``, ``Irregular``, ``BankConflict`` and ``Habit``.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ CODES = {
     "ErrorBuffer4": "a buffer pool was used before init_buf_pool",
     "Deadlock": "a wait that nobody will answer",
     "Restriction": "an instruction's restriction was broken",
+    "WrongValue": "a result differs from the values expected",
     "Irregular": "one execution of a line strays from the regular walk of the others",
     "FlagsLeft": "flags still set at the end of the kernel",
     "BankConflict": "vector operands share banks of the unified buffer",

@@ -110,7 +110,8 @@ class CoreWatch:
 
     def issued(self, pipe: Pipe, work: Work, place: Place | None) -> None:
         instrs = self.sanitizer.instrs
-        me = Instr(len(instrs) + 1, self.index, pipe, self.clocks.issue(pipe), work_name(work), place)
+        argument = work.gm if isinstance(work, MoveWork) else -1
+        me = Instr(len(instrs) + 1, self.index, pipe, self.clocks.issue(pipe), work_name(work), place, argument)
         instrs.append(me)
         self.table[pipe].append(me)
         self.last = me

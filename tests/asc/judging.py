@@ -1,0 +1,110 @@
+"""Judges mutants: are their values or their order wrong, does the sanitizer say so, and where?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from interception import Call, Mutation, Stream
+from mutants import intercepted
+from reordering import Stuck, differing_order
+from shipped import Bytes, Ready, run
+
+from ascend_sim import asc
+from ascend_sim.asc.interleave import CoreDeadlockError
+from ascend_sim.asc.sanitizer import Report, Sanitizer
+from ascend_sim.isa.legality import InstructionError
+
+
+class Verdict(NamedTuple):
+    """``wrong`` says how ("values", "order", "stopped") or is empty; ``reported`` the codes found; ``placed`` whether a
+    finding names the mutated line, its partner, or the accesses a lost flag had ordered; ``alone`` whether it was found
+    without comparing values."""
+
+    mutation: Mutation
+    call: Call
+    wrong: str
+    reported: tuple[str, ...]
+    placed: bool
+    alone: bool
+    reports: tuple[str, ...]
+
+
+class Subject:
+    """One launch of a kernel on given memory, and its original run."""
+
+    def __init__(self, launch: asc.Launch, buffers: list[Bytes]) -> None:
+        self.launch = launch
+        self.buffers = [b.copy() for b in buffers]
+        self.outputs = [i for i, entry in enumerate(launch.gm) if entry[3] in ("out", "inout")]
+        stream = Stream()
+        self.after = self.fresh()
+        with intercepted(stream):
+            launch.execute(self.after)
+        self.calls = stream.calls
+
+    def fresh(self) -> list[Bytes]:
+        return [b.copy() for b in self.buffers]
+
+    def judge(self, mutation: Mutation) -> Verdict:
+        call = self.calls[mutation.number]
+        sanitizer = Sanitizer(self.launch)
+        with intercepted(Stream(mutation, self.calls)):
+            expected = [b if i in self.outputs else None for i, b in enumerate(self.after)]
+            report = sanitizer.run(self.fresh(), expected)
+        wrong = self._wrong(mutation)
+        codes = tuple(f.code for f in report.faults) or (("stopped",) if report.stopped else ())
+        alone = any(code != "WrongValue" for code in codes)
+        texts = tuple(map(str, report.faults))
+        return Verdict(mutation, call, wrong, codes, self._placed(report, call), alone, texts)
+
+    def _wrong(self, mutation: Mutation) -> str:
+        buffers = self.fresh()
+        try:
+            with intercepted(Stream(mutation, self.calls)):
+                order = differing_order(self.launch, buffers, self.outputs)
+        except (InstructionError, CoreDeadlockError, Stuck):
+            return "stopped"
+        if any((buffers[k] != self.after[k]).any() for k in self.outputs):
+            return "values"
+        return f"order ({order})" if order else ""
+
+    def _placed(self, report: Report, call: Call) -> bool:
+        partners = {call.place}
+        pair = ""
+        if call.flag is not None:
+            partners |= {c.place for c in self.calls if c.flag == call.flag and c.name != call.name}
+            pair = "_".join(call.flag[:2])
+        for finding in report.faults:
+            if any(site.place in partners for site in finding.sites):
+                return True
+            if pair and f" {pair} " in finding.message:  # names the very flag that orders the two accesses
+                return True
+        return False
+
+
+def subjects(ready: Ready) -> list[Subject]:
+    """The launches of a case, each with the memory it finds."""
+    found: list[Subject] = []
+
+    def execute(launch: asc.Launch, buffers: list[Bytes]) -> None:
+        subject = Subject(launch, buffers)
+        found.append(subject)
+        for buffer, values in zip(buffers, subject.after, strict=True):
+            np.copyto(buffer, values)
+
+    run(ready, execute)
+    return found
+
+
+def tally(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Counts for a report."""
+    wrong = [v for v in verdicts if v.wrong]
+    caught = [v for v in wrong if v.reported]
+    return {
+        "mutants": len(verdicts), "wrong": len(wrong), "reported": len(caught),
+        "without comparing values": sum(v.alone for v in caught),
+        "placed": sum(v.placed for v in caught),
+        "harmless but reported": sum(bool(v.reported) for v in verdicts if not v.wrong),
+    }  # fmt: skip
