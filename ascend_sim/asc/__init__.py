@@ -7,6 +7,17 @@ from typing import Generic, TypeVar
 
 from ascend_sim.asc import adv
 from ascend_sim.asc.auto import LocalTensorAuto
+from ascend_sim.asc.calls_aipp import (
+    AippChannelPaddingParams,
+    AippColorSpaceConvParams,
+    AippDataTypeConvParams,
+    AippPaddingParams,
+    AippParams,
+    AippSingleLineParams,
+    AippSwapParams,
+    load_image_to_local,
+    set_aipp_functions,
+)
 from ascend_sim.asc.calls_block import (
     ib_set,
     ib_wait,
@@ -121,7 +132,6 @@ from ascend_sim.asc.calls_system import (
     get_sys_workspace,
     icache_preload,
     init_soc_state,
-    load_image_to_local,
     metrics_prof_start,
     metrics_prof_stop,
     print_time_stamp,
@@ -130,7 +140,6 @@ from ascend_sim.asc.calls_system import (
     scalar_count_leading_zero,
     scalar_get_count_of_value,
     scalar_get_sff_value,
-    set_aipp_functions,
     set_hccl_context,
     set_pad_value,
     set_store_atomic_config,
@@ -319,7 +328,14 @@ __all__ = [
     "ONE_BLK_SIZE",
     "TOTAL_L0C_SIZE",
     "TOTAL_L1_SIZE",
+    "AippChannelPaddingParams",
+    "AippColorSpaceConvParams",
+    "AippDataTypeConvParams",
     "AippInputFormat",
+    "AippPaddingParams",
+    "AippParams",
+    "AippSingleLineParams",
+    "AippSwapParams",
     "AtomicDtype",
     "AtomicOp",
     "BatchMode",

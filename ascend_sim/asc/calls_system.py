@@ -300,17 +300,6 @@ def print_time_stamp(desc_id: int) -> None:
     current().emit(Pipe.S, ScalarWork(f"time_stamp_{int(desc_id)}"))
 
 
-# ---- images
-
-
-def load_image_to_local(dst: LocalTensor, load_data_params: Any) -> None:
-    raise InstructionError("load_image_to_local", "instruction", "called", UNSUPPORTED)
-
-
-def set_aipp_functions(*args: Any, **kwargs: Any) -> None:
-    raise InstructionError("set_aipp_functions", "instruction", "called", UNSUPPORTED)
-
-
 def set_pad_value(padding_value: Any, pos: TPosition = TPosition.MAX) -> None:
     """What `data_copy_pad` puts into padding when its parameters do not say (``is_pad`` False)."""
     core = current()

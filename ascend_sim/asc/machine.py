@@ -39,8 +39,8 @@ class Core:
 
     __slots__ = (
         "atomic", "auto", "baton", "block_idx", "block_num", "cmp_mask", "contexts", "cube_worker", "debug",
-        "deq_scale", "deq_vector", "deq_word", "dma_pad", "flags", "fmatrix", "gm", "gm_names", "group", "hf32", "kind",
-        "l1_boundary", "mask", "mask_counter", "memory", "merged", "notes", "pad_value",
+        "deq_scale", "deq_vector", "deq_word", "dma_pad", "flags", "fmatrix", "gm", "gm_names", "group", "hf32",
+        "image", "kind", "l1_boundary", "mask", "mask_counter", "memory", "merged", "notes", "pad_value",
         "pipe_manager", "quant_word", "remain_count", "repeat_config", "rules", "soc", "sub_block_idx",
         "sub_block_num", "sys_workspace", "tb", "value_dependent",
     )  # fmt: skip
@@ -83,6 +83,7 @@ class Core:
         self.l1_boundary = 0  # bytes of L1 behind which load3d goes on from its start; 0: none
         self.merged: tuple[int, ...] = (0, 0, 0, 0)  # taken of each queue by the last merge
         self.contexts: dict[int, Any] = {}
+        self.image: Any = None  # source and registers of image loads
         self.hf32 = False
         self.remain_count = 0
         self.pipe_manager: Any = None

@@ -25,11 +25,21 @@ class DataType:
 
     __slots__ = ("bits", "block", "kind", "name", "np", "short", "size")
 
-    def __init__(self, name: str, short: str, bits: int, numpy_type: Any, kind: str) -> None:
+    def __init__(
+        self, name: str, short: str | None = None, bits: int = 0, numpy_type: Any = None, kind: str = ""
+    ) -> None:
+        if short is None:  # looked up, complete already
+            return
         self.name, self.short, self.bits, self.kind = name, short, bits, kind
         self.np: np.dtype[Any] = np.dtype(numpy_type)
         self.size = max(bits // 8, 1)
         self.block = 256 // bits  # elements in a 32-byte block; also C0 of cube fractals
+
+    def __new__(cls, name: str, *rest: Any) -> DataType:
+        """``DataType("float16")`` is the type of that name."""
+        if rest:
+            return super().__new__(cls)
+        return as_dtype(name)
 
     def sizeof(self) -> int:
         """Bytes of one element."""

@@ -22,7 +22,7 @@ from ascend_sim.asc.params import DataCopyExtParams, DataCopyParams
 from ascend_sim.asc.scalars import Int
 from ascend_sim.asc.tensor import GlobalAddress, GlobalTensor, LocalTensor
 from ascend_sim.isa.dtypes import bfloat16, float16, float32, int8, int32, uint8
-from ascend_sim.isa.enums import CubeFormat, HardEvent, IterateOrder, QuantModes, TPosition
+from ascend_sim.isa.enums import CubeFormat, HardEvent, IterateOrder, LayoutMode, QuantModes, TPosition
 from ascend_sim.isa.instr import Pipe
 from ascend_sim.isa.layout import ceil_div
 from ascend_sim.isa.legality import InstructionError
@@ -423,17 +423,21 @@ class Matmul:
         matrix_stride_a: int = 0, matrix_stride_b: int = 0, matrix_stride_c: int = 0, en_partial_sum: bool = False,
         en_atomic: int = 0, sync: bool = True, wait_iterate_batch: bool | None = None,
     ) -> None:  # fmt: skip
-        """``max(batch_a, batch_b)`` products, the matrices one behind the other (or ``matrix_stride_*`` elements
-        apart); the smaller count is repeated."""
+        """``max(batch_a, batch_b)`` products, the whole matrices one behind the other (or ``matrix_stride_*``
+        elements apart); the smaller count is repeated."""
         if en_partial_sum:
             raise InstructionError(CALL, "en_partial_sum", True, "accumulating over passes is not supported")
-        m, n, k = self.single
+        for name, of in (("A", self.a_type), ("B", self.b_type), ("C", self.c_type)):
+            if of.layout not in (LayoutMode.NONE, LayoutMode.NORMAL, LayoutMode.BNGS1S2):
+                rule = "matrices of a batch lie one behind the other (NORMAL or BNGS1S2)"
+                raise InstructionError(CALL, f"layout of {name}", of.layout.name, rule)
+        m, n, ka, kb, kc = self.org
         batch_a, batch_b = int(batch_a), int(batch_b)
         total = max(batch_a, batch_b)
         if batch_a < 1 or batch_b < 1 or total % batch_a or total % batch_b:
             raise InstructionError(CALL, "batch_a, batch_b", (batch_a, batch_b), "one must divide the other")
-        step_a, step_b = int(matrix_stride_a) or m * k, int(matrix_stride_b) or k * n
-        step_c = int(matrix_stride_c) or m * n
+        step_a, step_b = int(matrix_stride_a) or m * ka, int(matrix_stride_b) or kb * n
+        step_c = int(matrix_stride_c) or m * kc
         for i in range(total):
             product = self._product((i // (total // batch_a) * step_a, i // (total // batch_b) * step_b))
             self._send(product, range(product.blocks), self._exit(tensor[i * step_c :], int(en_atomic), False))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_sim.asc.adv.struct import Struct, fields
+from ascend_sim.asc.struct import Struct, fields
 
 _CUBE = """
     used_core_num:usedCoreNum m:M n:N k_a:Ka k_b:Kb single_core_m:singleCoreM single_core_n:singleCoreN

@@ -331,12 +331,14 @@ class MatmulApiTilingBase:
         size = max(self.a.size, self.b.size)
         l0a, l0b = chip.get_core_mem_size("L0A"), chip.get_core_mem_size("L0B")
         l0c = self._room(1, chip.get_core_mem_size("L0C"))
+        # a result for the vector unit shares the unified buffer with a second one on its way out
+        ub = self._room(2, chip.get_core_mem_size("UB")) // 2 if self.c.position != TPosition.GM else l0c
         unit_k = max(32 // size, 16)
         unit_n = 32 if size == 1 else 16
         best: tuple[float, tuple[int, int, int]] | None = None
         for base_m in self._choices(0, m, 16):
             for base_n in self._choices(1, n, unit_n):
-                if base_m * base_n * 4 > l0c or (self.has_bias and base_n * 4 > chip.get_core_mem_size("BT")):
+                if base_m * base_n * 4 > min(l0c, ub) or (self.has_bias and base_n * 4 > chip.get_core_mem_size("BT")):
                     continue
                 depth = min(l0a // (2 * _up(base_m, 16) * size), l0b // (2 * _up(base_n, unit_n) * size))
                 if self.fixed[2] > 0:
