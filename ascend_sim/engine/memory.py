@@ -195,6 +195,7 @@ class MemoryPlan:
     read: int
     write: int
     parts: tuple[Part, ...] = ()
+    sparse: frozenset[int] = frozenset()  # arguments of which less than half is read
 
     @cached_property
     def missed(self) -> int:
@@ -237,7 +238,9 @@ class MemoryPlan:
         busier = max(self.read, self.write)
         mix = Fraction(self.read + self.write, busier) if busier else Fraction(1)
         write_only = self.missed == 0
-        return MemoryShares(active_cores, self.miss, self.read_back, self.write_back, write_only, mix, self.pure)
+        return MemoryShares(
+            active_cores, self.miss, self.read_back, self.write_back, write_only, mix, self.pure, self.sparse
+        )  # fmt: skip
 
 
 def plan_memory(trace: KernelTrace, soc: Soc, l2: L2 | None, addresses: Sequence[int] | None) -> MemoryPlan:
@@ -271,7 +274,8 @@ def plan_memory(trace: KernelTrace, soc: Soc, l2: L2 | None, addresses: Sequence
         if s.bypass and not s.key[1]:
             missed = missed * total // s.size  # every pass over it finds as little of it
         parts.append(Part(*s.key, total, min(missed + again.get(s.key, 0), total), s.evicted))
-    return MemoryPlan(read, write, tuple(parts))
+    sparse = frozenset(p.arg for p in parts if not p.is_write and 2 * p.moved < trace.args[p.arg].nbytes)
+    return MemoryPlan(read, write, tuple(parts), sparse)
 
 
 class _Stream:

@@ -268,7 +268,9 @@ class _Wave:
             shares = self.shares.get(kind)
             if shares is None:
                 per_block = 2 if kind == "AIV" and self.kind == "MIX" else 1
-                shares = self.shares[kind] = self.plan.shares(self.active * per_block)
+                # Cores that compute between their transfers meet few others at the memory; its rate bounds the kernel.
+                sharing = 1 if self.trace.serial else self.active * per_block
+                shares = self.shares[kind] = self.plan.shares(sharing)
             found = self.prices[key] = price(program.works, self.soc, priced_as, shares)
         return found
 

@@ -48,6 +48,7 @@ from ascend_sim.soc import Soc, SocError
 
 GM_BLOCK_BYTES = 32  # smallest GM transaction
 LINE_BYTES = 512
+SHARED_ROW_BYTES = 256  # rows below this share their lines with neighbours that are read soon
 KNOWN_TRANSFERS = 4096  # laws kept per chip and kind of core
 _NONE = Fraction(0)
 KINDS = ("AICORE", "AIC", "AIV", "VECTOR_CORE")
@@ -72,7 +73,7 @@ class MemoryShares:
     kernel argument, ``read_back[arg]`` and ``write_back[arg]`` the bytes of dirty data evicted per byte read or
     written. ``write_only``: no read misses, so write-backs run at the rate of write-only streams. ``mix`` (1 to
     2): bytes both ways per byte of the busier direction; L2 carries both. ``pure`` (0 to 1): how far the launch only
-    reads.
+    reads. ``sparse``: arguments of which less than half is read: neighbours do not share the lines of short rows.
     """
 
     active_cores: int
@@ -82,12 +83,20 @@ class MemoryShares:
     write_only: bool = False
     mix: Fraction = Fraction(1)
     pure: Fraction = Fraction(0)
+    sparse: frozenset[int] = frozenset()
 
     @property
     def key(self) -> tuple[object, ...]:
         """Hashable identity: equal keys give equal prices."""
         tables = (self.miss, self.read_back, self.write_back)
-        return (self.active_cores, self.write_only, self.mix, self.pure, *(tuple(sorted(t.items())) for t in tables))
+        return (
+            self.active_cores,
+            self.write_only,
+            self.mix,
+            self.pure,
+            self.sparse,
+            *(tuple(sorted(t.items())) for t in tables),
+        )
 
 
 class Prices(NamedTuple):
@@ -355,10 +364,10 @@ class _Transfers:
         odd, written, memory = work.align < GM_BLOCK_BYTES, work.path.endswith("_GM"), self.memory
         missed = 0 if written else memory.miss.get(work.gm, 0)
         back = (memory.write_back if written else memory.read_back).get(work.gm, 0)
-        pure = memory.pure if missed else 0
+        pure, fetched = (memory.pure, self._fetched(work)) if missed else (0, 0)
         key = (
             work.path, work.mode, work.dtype, short, odd, work.again, work.bypass, self.active, missed, back,
-            memory.mix, pure, memory.write_only,
+            memory.mix, pure, fetched, memory.write_only,
         )  # fmt: skip
         known = self.pricer.transfers
         law = known.get(key)
@@ -369,6 +378,12 @@ class _Transfers:
                 known.clear()
             known[key] = law
         return law
+
+    def _fetched(self, work: MoveWork) -> Fraction:
+        """Share of its lines that a missing row fetches itself: short rows share theirs with neighbours."""
+        if work.gm in self.memory.sparse:
+            return Fraction(1)
+        return min(Fraction(work.burst_bytes, SHARED_ROW_BYTES), Fraction(1))
 
     def _law(self, path: _Path, share: Fraction, latency: Fraction, wait: Fraction, *keys: str) -> _Law:
         return _law(
@@ -391,7 +406,7 @@ class _Transfers:
         if work.path == "UB_GM":
             absorbed = max(absorbed, self._per_byte(m.core_ub_write_bytes_per_cycle))
             keys.append("memory.core_ub_write_bytes_per_cycle")
-        if odd:
+        if odd and work.path == "L1_GM":
             absorbed = max(absorbed, self._per_byte(m.unaligned_bytes_per_cycle))
             keys.append("memory.unaligned_bytes_per_cycle")
         if back:
@@ -411,14 +426,14 @@ class _Transfers:
         if short:
             cap /= exact(m.short_burst_factor)
             keys.append("memory.short_burst_factor")
-        if odd:
+        if odd and name == "l1":
             cap = max(cap, self._per_byte(m.unaligned_bytes_per_cycle))
             keys.append("memory.unaligned_bytes_per_cycle")
         miss, back = self.memory.miss.get(work.gm, _NONE), self.memory.read_back.get(work.gm, _NONE)
         latency, wait, step = path.latency, path.latency if work.again else _NONE, path.burst
         if miss:
             latency += miss * exact(m.miss_latency_cycles) * ps
-            step += miss * exact(m.miss_burst_cycles) * ps
+            step += (miss + back) * self._fetched(work) * exact(m.miss_burst_cycles) * ps  # a dirty victim leaves first
             wait += miss * exact(m.miss_replay_cycles) * ps if work.again else _NONE
             keys.extend(("memory.read_gbps", "memory.core_miss_bytes_per_cycle", "memory.miss_burst_cycles"))
         hit = max(cap, self._shared(m.l2_read_gbps) * self.memory.mix)

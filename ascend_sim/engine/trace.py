@@ -141,6 +141,7 @@ class KernelTrace:
     value_dependent: bool = False
     notes: tuple[str, ...] = field(default=())
     code: str = ""  # class of the code, a row of the chip's ``launch.code``
+    serial: bool = False  # cores compute between their transfers, so few of them use the memory at any time
 
     @property
     def block_dim(self) -> int:

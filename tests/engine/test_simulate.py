@@ -95,7 +95,7 @@ def test_cold_costs_more_than_warm_and_state_survives(b2: Soc) -> None:
     assert cold.us > warm.us
     assert warm.hbm_bytes == 0
     assert simulate_kernel(trace, b2).core_ps == warm.core_ps
-    assert cold.head_ps - warm.head_ps == round(b2.launch.cold_icache_us * 1e6)
+    assert 0 < cold.head_ps - warm.head_ps <= round(b2.launch.cold_icache_us * 1e6)
 
 
 def test_blocks_beyond_the_cores_form_waves(b2: Soc) -> None:
