@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ascend_sim import asc
 from ascend_sim.ops.registry import NoKernel, kernel
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from ascend_sim.soc import Soc
 
 TILE = 8192  # elements
+SMALL_PLANE = 4096  # elements up to which aligned planes are taken several at a time
 
 
 @dataclass(frozen=True)
 class GroupPlan:
     """``groups`` groups in all, ``per_batch`` of them per image; each ``channels`` channels of ``pixels``. ``gamma``,
-    ``beta``, ``y`` and ``stats`` (mean, reciprocal deviation) number kernel arguments (-1: absent)."""
+    ``beta``, ``y`` and ``stats`` (mean, reciprocal deviation) number kernel arguments (-1: absent). Pass 2 takes ``together`` channels at
+    a time."""
 
     groups: int
     per_batch: int
@@ -44,6 +46,7 @@ class GroupPlan:
     y: int
     stats: tuple[int, int]
     silu: bool
+    together: int
 
     @property
     def size(self) -> int:
@@ -92,19 +95,14 @@ def group_norm_kernel(*gm: asc.GlobalAddress, plan: GroupPlan) -> None:
     pipe.drain()
 
 
-def _barrier(instruction: Any, *args: Any, **kwargs: Any) -> None:
-    instruction(*args, **kwargs)
-    asc.pipe_barrier(asc.PipeID.V)
-
-
 def _statistics(
     plan: GroupPlan, x: asc.GlobalTensor, group: int, areas: Areas, pipe: Pipeline
 ) -> tuple[float, float]:
     """Mean and reciprocal deviation of a group."""
     size, start = plan.size, group * plan.size
     span = min(size, TILE)
-    _barrier(asc.duplicate, areas.square, 0.0, count=span)
-    _barrier(asc.duplicate, areas.total, 0.0, count=span)
+    asc.duplicate(areas.square, 0.0, count=span)
+    asc.duplicate(areas.total, 0.0, count=span)
     for i in asc.steady(ceil_div(size, TILE)):
         slot, n = i % 2, min(TILE, size - i * TILE)
         taken = areas.sets[slot][0]
@@ -113,11 +111,11 @@ def _statistics(
         pipe.compute(slot)
         data = taken
         if plan.dtype != "float32":
-            _barrier(asc.cast, areas.wide, taken, asc.RoundMode.CAST_NONE, count=n)
+            asc.cast(areas.wide, taken, asc.RoundMode.CAST_NONE, count=n)
             data = areas.wide
-        _barrier(asc.add, areas.total, areas.total, data, count=n)
-        _barrier(asc.mul, areas.wide, data, data, count=n)
-        _barrier(asc.add, areas.square, areas.square, areas.wide, count=n)
+        asc.add(areas.total, areas.total, data, count=n)
+        asc.mul(areas.wide, data, data, count=n)
+        asc.add(areas.square, areas.square, areas.wide, count=n)
         pipe.store(slot)
         pipe.done(slot)
     _sum(areas.total, span, areas.both)
@@ -134,48 +132,58 @@ def _sum(data: asc.LocalTensor, size: int, out: asc.LocalTensor) -> None:
     """out[0] = sum of the first ``size`` elements: halves are added down to one repeat."""
     while size > 64:
         low = align(ceil_div(size, 2), 64)
-        _barrier(asc.add, data, data, data[low:], count=size - low)
+        asc.add(data, data, data[low:], count=size - low)
         size = low
     asc.whole_reduce_sum(out, data, size, 1, 1, 1, 8)
-    asc.pipe_barrier(asc.PipeID.V)
 
 
 def _apply(
     plan: GroupPlan, tensors: Sequence[asc.GlobalTensor], group: int, areas: Areas, pipe: Pipeline, mean: float,
     deviation: float,
 ) -> None:  # fmt: skip
-    """y = x factor + offset per channel, then SiLU if asked for."""
+    """y = x factor + offset per channel, then SiLU if asked for. Small planes come several channels at a time, large
+    ones in pieces."""
     pieces = ceil_div(plan.pixels, TILE)
     first = group % plan.per_batch * plan.channels
-    wide = areas.wide
-    for c in asc.steady(plan.channels):
-        gamma = float(tensors[plan.gamma].get_value(first + c)) if plan.gamma >= 0 else 1.0
-        beta = float(tensors[plan.beta].get_value(first + c)) if plan.beta >= 0 else 0.0
-        factor = gamma * deviation
+    for c in asc.steady(ceil_div(plan.channels, plan.together)):
+        channels = range(c * plan.together, min((c + 1) * plan.together, plan.channels))
+        factors = []
+        for k in channels:
+            gamma = float(tensors[plan.gamma].get_value(first + k)) if plan.gamma >= 0 else 1.0
+            beta = float(tensors[plan.beta].get_value(first + k)) if plan.beta >= 0 else 0.0
+            factors.append((gamma * deviation, beta - mean * gamma * deviation))
         for p in asc.steady(pieces):
             slot = (c * pieces + p) % 2
             taken, result = areas.sets[slot]
-            at, n = group * plan.size + c * plan.pixels + p * TILE, min(TILE, plan.pixels - p * TILE)
+            at = group * plan.size + channels[0] * plan.pixels + p * TILE
+            n = min(TILE, plan.pixels - p * TILE)
+            size = n * len(channels)
             pipe.load(slot)
-            load(taken, tensors[0][at:], n)
+            load(taken, tensors[0][at:], size)
             pipe.compute(slot)
-            data, out = (taken, result) if plan.dtype == "float32" else (wide, wide)
+            data, out = (taken, result) if plan.dtype == "float32" else (areas.wide, areas.wide)
             if plan.dtype != "float32":
-                _barrier(asc.cast, wide, taken, asc.RoundMode.CAST_NONE, count=n)
-            _barrier(asc.muls, out, data, factor, count=n)
-            _barrier(asc.adds, out, out, beta - mean * factor, count=n)
+                asc.cast(areas.wide, taken, asc.RoundMode.CAST_NONE, count=size)
+            for k, (factor, offset) in enumerate(factors):
+                part = out[k * n :]
+                asc.muls(part, data[k * n :], factor, count=n)
+                asc.adds(part, part, offset, count=n)
             if plan.silu:
-                spare = areas.wide if plan.dtype == "float32" else areas.total
-                _barrier(asc.muls, spare, out, -1.0, count=n)
-                _barrier(asc.exp, spare, spare, count=n)
-                _barrier(asc.adds, spare, spare, 1.0, count=n)
-                _barrier(asc.div, out, out, spare, count=n)
+                _gate(out, areas.wide if plan.dtype == "float32" else areas.total, size)
             if plan.dtype != "float32":
                 mode = asc.RoundMode.CAST_RINT if plan.dtype == "bfloat16" else asc.RoundMode.CAST_NONE
-                _barrier(asc.cast, result, out, mode, count=n)
+                asc.cast(result, out, mode, count=size)
             pipe.store(slot)
-            store(tensors[plan.y][at:], result, n)
+            store(tensors[plan.y][at:], result, size)
             pipe.done(slot)
+
+
+def _gate(out: asc.LocalTensor, spare: asc.LocalTensor, size: int) -> None:
+    """out / (1 + exp(-out))."""
+    asc.muls(spare, out, -1.0, count=size)
+    asc.exp(spare, spare, count=size)
+    asc.adds(spare, spare, 1.0, count=size)
+    asc.div(out, out, spare, count=size)
 
 
 @kernel("GroupNorm", "GroupNormSilu")
@@ -190,6 +198,7 @@ def plan_group_norm(call: OpCall, soc: Soc) -> list[asc.Launch]:
     pixels, channels = prod(x.shape[2:]), x.shape[1]
     if pixels * item < BLOCK:
         raise NoKernel(f"planes of {pixels} elements are shorter than a block")
+    small = pixels <= SMALL_PLANE and pixels * item % BLOCK == 0
     per_batch = int(call.attr("num_groups", 1))
     groups = x.shape[0] * per_batch
     kind, cores = vector_cores(soc)
@@ -203,7 +212,7 @@ def plan_group_norm(call: OpCall, soc: Soc) -> list[asc.Launch]:
     stats = (at + 1 if len(outs) > 1 else -1, at + 2 if len(outs) > 2 else -1)
     plan = GroupPlan(
         groups, per_batch, channels // per_batch, pixels, units, epsilon, x.dtype, numbers.get(1, -1),
-        numbers.get(2, -1), at, stats, silu,
+        numbers.get(2, -1), at, stats, silu, TILE // pixels if small else 1,
     )  # fmt: skip
     specs: list[TensorSpec] = [s for s in (x, *(call.inputs[k] for k in used)) if s is not None]
     gm = [(f"x{i}", s.dtype, s.nbytes, "in") for i, s in enumerate(specs)]

@@ -16,10 +16,12 @@ from ascend_sim import asc
 from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.shapes import axes_of, ints
+from ascend_sim.ops.values.gradients import grad_axes
 
 from ._flat import global_tensor
 from ._lines import Heap, Lines, lines_of, reciprocal
 from ._rows import Rows, rows_of
+from ._softmax_rows import softmax_rows_launch
 from ._sync import Pipeline, walk
 from ._vector import BLOCK, REPEAT, align, ceil_div, deal, item_bytes, legal, phased, vector_cores
 
@@ -224,9 +226,35 @@ def plan_softmax(call: OpCall, soc: Soc) -> list[asc.Launch]:
     outer, depth = prod(x.shape[: min(axes)]), prod(x.shape[min(axes) : max(axes) + 1])
     inner = prod(x.shape[max(axes) + 1 :])
     log = call.type.startswith("Log")
+    if inner == 1 and _spreads(soc):
+        try:
+            return [softmax_rows_launch("log" if log else "softmax", [x], y, outer, depth, soc)]
+        except NoKernel:
+            pass  # longer rows fit the layout without spread values
     if inner == 1:
         return [_rows_launch(x, y, outer, depth, log, soc)]
     return [_columns_launch(x, y, (outer, depth, inner), log, soc)]
+
+
+def _spreads(soc: Soc) -> bool:
+    """Whether the chip has what `_softmax_rows` issues."""
+    return all(legal(soc, i, "float32") for i in ("vbrcb", "vcmax", "vcadd", "vexp", "vln", "vdiv"))
+
+
+@kernel("SoftmaxGrad", "LogSoftmaxGrad")
+def plan_softmax_grad(call: OpCall, soc: Soc) -> list[asc.Launch]:
+    """Along the last axes."""
+    a, b, y = call.inputs[0], call.inputs[1], call.outputs[0]
+    if a is None or b is None or a.format not in ("ND", "NCHW", "NHWC") or a.size == 0:
+        raise NoKernel("softmax gradient of a blocked format")
+    if not _spreads(soc):
+        raise NoKernel("softmax gradient on this chip")
+    axes = grad_axes(call, len(a.shape))
+    if sorted(axes) != list(range(min(axes), len(a.shape))):
+        raise NoKernel(f"softmax gradient over axes {axes}")
+    length = prod(a.shape[min(axes) :])
+    kind = "log_grad" if call.type.startswith("Log") else "softmax_grad"
+    return [softmax_rows_launch(kind, [a, b], y, a.size // length, length, soc)]
 
 
 def _rows_launch(x: TensorSpec, y: TensorSpec, rows: int, length: int, log: bool, soc: Soc) -> asc.Launch:
@@ -295,4 +323,5 @@ def _launch(
         soc=soc,
         signature=signature,
         code="norm",
+        serial=True,
     )

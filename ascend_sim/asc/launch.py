@@ -47,7 +47,8 @@ class Launch:
     blocks that issue the same instructions; without it every block is traced. ``cooperative`` runs all blocks together
     (kernels that use `sync_all`). ``ratio`` vector cores serve each cube core of a MIX launch (the chip's by default).
     ``auto_sync`` inserts flags between dependent instructions. ``code`` is the class of the code by size, a row of the
-    chip's ``launch.code`` table.
+    chip's ``launch.code`` table; ``serial`` marks kernels with queues one deep, whose cores compute between their
+    transfers.
 
     Raises ValueError for inconsistent descriptions.
     """
@@ -57,6 +58,7 @@ class Launch:
         gm: Sequence[Gm] = (), consts: dict[str, Any] | None = None, *, soc: Soc,
         signature: Callable[[int], Hashable] | None = None, name: str | None = None, debug: bool = False,
         cooperative: bool = False, ratio: int | None = None, auto_sync: bool = False, code: str = "",
+        serial: bool = False,
     ) -> None:  # fmt: skip
         self.kernel: Callable[..., Any] = getattr(kernel, "function", kernel)  # what jit wraps
         self.name: str = name or str(getattr(self.kernel, "__name__", "kernel"))
@@ -77,7 +79,7 @@ class Launch:
         self.consts = dict(consts or {})
         self.signature = signature
         self.debug, self.cooperative, self.auto_sync = debug, cooperative, auto_sync
-        self.code = code
+        self.code, self.serial = code, serial
         self.ratio = (ratio or vector_ratio(soc)) if kind == "MIX" else 1
 
     def addresses(self) -> list[GlobalAddress]:
@@ -139,7 +141,7 @@ class Launch:
                     by_signature[signature] = known
             block_of.append(known)
         args = tuple(GmArg(name, nbytes, role) for name, _, nbytes, role in self.gm)
-        return KernelTrace(self.name, self.kind, tuple(blocks), tuple(block_of), args, value_dependent, tuple(notes), self.code)
+        return KernelTrace(self.name, self.kind, tuple(blocks), tuple(block_of), args, value_dependent, tuple(notes), self.code, self.serial)
 
     def execute(self, buffers: Sequence[Bytes]) -> None:
         """Run instruction by instruction on the storage bytes (uint8 arrays) of each argument, in place.

@@ -81,3 +81,15 @@ def test_fills_and_moves(run_op: Any, close: Any, chip: str, dtype: str) -> None
         if dtype not in ("int8", "int64"):
             close(*run_op("OnesLike", [x], chip))
             close(*run_op("Fills", [x], chip, value=3.0))
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize(("rows", "length"), [(5, 7), (33, 1000), (100, 64), (3, 5000), (300, 67)])
+def test_softmax_and_gradients(run_op: Any, close: Any, dtype: str, rows: int, length: int) -> None:
+    limit = {"ulps": 4 if dtype != "float32" else 64, "absolute": 1e-3 if dtype != "float32" else 1e-5}
+    x, grad = normal((rows, length), dtype), normal((rows, length), dtype)
+    for op in ("SoftmaxV2", "LogSoftmaxV2"):
+        got, want = run_op(op, [x], B2, axes=(-1,))
+        close(got, want, **limit)
+    close(*run_op("SoftmaxGrad", [want[0], grad], B2, axes=(-1,)), ulps=64, absolute=0.1)
+    close(*run_op("LogSoftmaxGrad", [grad, want[0]], B2, axis=(-1,)), ulps=64, absolute=1e-3)
