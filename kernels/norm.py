@@ -23,6 +23,7 @@ from ._flat import global_tensor, vector_copy
 from ._lines import Heap, Lines, lines_of, reciprocal, store_results
 from ._map import Operand, plan_map
 from ._program import Builder, Reg
+from ._rms_norm import rms_norm_launch
 from ._rows import rows_of
 from ._sync import STEADY, Pipeline
 from ._vector import BLOCK, REPEAT, align, ceil_div, deal, item_bytes, legal, padded_dma, phased, vector_cores
@@ -243,6 +244,9 @@ def plan_rms_norm(call: OpCall, soc: Soc) -> list[asc.Launch]:
     gamma = call.inputs[2 if add else 1]
     if gamma is None:
         raise NoKernel("no gamma")
+    specs = [s for s in call.inputs[: 3 if add else 2] if s is not None]
+    if soc.chip.split_cores and all(s.dtype in _FLOATS and s.format in ("ND", "NCHW", "NHWC") for s in specs):
+        return [rms_norm_launch(specs, list(enumerate(call.outputs)), add, float(call.attr("epsilon", 1e-6)), soc)]
     outs = (0, None, 1, 2 if add else None)
     addends = (0, 1) if add else (0,)
     epsilon = float(call.attr("epsilon", 1e-6))

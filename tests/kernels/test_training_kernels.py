@@ -93,3 +93,14 @@ def test_softmax_and_gradients(run_op: Any, close: Any, dtype: str, rows: int, l
         close(got, want, **limit)
     close(*run_op("SoftmaxGrad", [want[0], grad], B2, axes=(-1,)), ulps=64, absolute=0.1)
     close(*run_op("LogSoftmaxGrad", [grad, want[0]], B2, axis=(-1,)), ulps=64, absolute=1e-3)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize(
+    ("rows", "length"), [(5, 17), (130, 128), (300, 373), (70, 2049), (3, 4096), (100, 3001), (2, 13000), (3, 25000)]
+)
+def test_rms_norm_variants(run_op: Any, close: Any, dtype: str, rows: int, length: int) -> None:
+    limit = {"ulps": 4 if dtype != "float32" else 128, "absolute": 2e-3 if dtype != "float32" else 2e-5}
+    x, other, gamma = normal((rows, length), dtype), normal((rows, length), dtype), normal((length,), dtype)
+    close(*run_op("RmsNorm", [x, gamma], B2), **limit)
+    close(*run_op("AddRmsNorm", [x, other, gamma], B2), **limit)
