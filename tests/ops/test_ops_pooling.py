@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -62,11 +64,20 @@ def test_max_pool_equals_onnxruntime(c: dict) -> None:
     np.testing.assert_array_equal(run_pool("MaxPoolV3", x, attrs).astype("f4"), wanted)
 
 
+@cache
+def judge_counts_trailing_pads() -> bool:
+    """onnxruntime 1.23 leaves padding at the end out of the count at opset 19."""
+    attrs = {"kernel_shape": [2, 1], "pads": [0, 0, 1, 0], "count_include_pad": 1}
+    (got,) = onnx_run("AveragePool", [np.ones((1, 1, 3, 1), "f4")], attrs, opset=19)
+    return bool(got.ravel()[-1] == 0.5)
+
+
 @settings(max_examples=60, deadline=None)
 @given(CASES, st.booleans())
 def test_avg_pool_equals_onnxruntime(c: dict, exclusive: bool) -> None:
     x, judge, attrs = pool_case(c | {"dilations": (1, 1)})
     judge.pop("dilations")
+    assume(exclusive or not any(judge["pads"][2:]) or judge_counts_trailing_pads())
     (wanted,) = onnx_run("AveragePool", [x], judge | {"count_include_pad": int(not exclusive)}, opset=19)
     close(run_pool("AvgPoolV2", x, attrs | {"exclusive": exclusive}), wanted, c["dtype"])
 
