@@ -22,9 +22,9 @@ class SocError(ValueError):
     """A chip that does not exist, or a chip description that cannot be used: names file and key."""
 
 
-def figure(unit: str, **kwargs: Any) -> Any:
-    """A dataclass field whose TOML value must carry this unit."""
-    return field(metadata={"unit": unit}, **kwargs)
+def figure(unit: str, meaning: str = "", **kwargs: Any) -> Any:
+    """A dataclass field whose TOML value must carry this unit. ``meaning`` is one line for reports."""
+    return field(metadata={"unit": unit, "meaning": meaning}, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Figure:
 class Board:
     """Names and ratings that tools print; nothing here decides a time."""
 
-    short_name: str = figure("name")  # family as the platform files call it: Ascend910B
-    smi_name: str = figure("name")  # as npu-smi prints it: 910B2
+    short_name: str = figure("name", "family as the platform files call it: Ascend910B")
+    smi_name: str = figure("name", "as npu-smi prints it: 910B2")
     product: str = figure("name")
     power_w: float = figure("W")
     idle_power_w: float = figure("W")
@@ -50,19 +50,19 @@ class Board:
 
 @dataclass(frozen=True)
 class Chip:
-    arch: str = figure("name")  # m100 | m200 | m300 | c100 | c220
+    arch: str = figure("name", "m100 | m200 | m300 | c100 | c220")
     npu_arch: int = figure("number")
-    split_cores: bool = figure("flag")  # AIC and AIV are separate cores (c220)
-    has_fixpipe: bool = figure("flag")  # L0C leaves through FIX, else through V
-    run_mode: int = figure("enum")  # 0 device, 1 host (acl.rt.get_run_mode)
+    split_cores: bool = figure("flag", "AIC and AIV are separate cores (c220)")
+    has_fixpipe: bool = figure("flag", "L0C leaves through FIX, else through V")
+    run_mode: int = figure("enum", "0 device, 1 host (acl.rt.get_run_mode)")
 
 
 @dataclass(frozen=True)
 class Cores:
-    ai_core_count: int = figure("cores")  # AIC on split chips, AI cores otherwise
-    vector_core_count: int = figure("cores")  # AIV on split chips; stand-alone vector cores on 310P; else 0
+    ai_core_count: int = figure("cores", "AIC on split chips, AI cores otherwise")
+    vector_core_count: int = figure("cores", "AIV on split chips; stand-alone vector cores on 310P; else 0")
     ai_cpu_count: int = figure("cores")
-    clock_mhz: float = figure("MHz")
+    clock_mhz: float = figure("MHz", "core clock under load")
     vector_core_clock_mhz: float = figure("MHz")
 
 
@@ -72,24 +72,24 @@ class Buffers:
     l0b_bytes: int = figure("B")
     l0c_bytes: int = figure("B")
     l1_bytes: int = figure("B")
-    ub_bytes: int = figure("B")  # usable by kernels
-    bt_bytes: int = figure("B")  # 0: no bias table
-    fb_bytes: int = figure("B")  # 0: no fixpipe buffer
+    ub_bytes: int = figure("B", "usable by kernels")
+    bt_bytes: int = figure("B", "0: no bias table")
+    fb_bytes: int = figure("B", "0: no fixpipe buffer")
     ub_banks: int = figure("banks")
     ub_bank_groups: int = figure("groups")
 
 
 @dataclass(frozen=True)
 class Cube:
-    head_cycles: float = figure("cycles")  # occupancy of an mmad besides its fractals
-    tail_cycles: float = figure("cycles")  # further latency until its result is visible
-    floor_cycles: float = figure("cycles")  # no mmad occupies the cube for less
-    fp16_cycles_per_fractal: float = figure("cycles")
-    int8_cycles_per_fractal: float = figure("cycles")
-    fp32_cycles_per_fractal: float = figure("cycles")  # 0: not supported
-    hf32_cycles_per_fractal: float = figure("cycles")  # 0: not supported
-    int4_cycles_per_fractal: float = figure("cycles")  # 0: not supported
-    depthwise_cycles_per_fractal: float = figure("cycles")  # 16 pixels x 16 channels of one filter tap
+    head_cycles: float = figure("cycles", "occupancy of an mmad besides its fractals")
+    tail_cycles: float = figure("cycles", "further latency until its result is visible")
+    floor_cycles: float = figure("cycles", "no mmad occupies the cube for less")
+    fp16_cycles_per_fractal: float = figure("cycles", "one 16 x 16 x 16 product")
+    int8_cycles_per_fractal: float = figure("cycles", "one 16 x 32 x 16 product")
+    fp32_cycles_per_fractal: float = figure("cycles", "one 16 x 8 x 16 product; 0: not supported")
+    hf32_cycles_per_fractal: float = figure("cycles", "one 16 x 8 x 16 product of HF32; 0: not supported")
+    int4_cycles_per_fractal: float = figure("cycles", "one 16 x 64 x 16 product; 0: not supported")
+    depthwise_cycles_per_fractal: float = figure("cycles", "16 pixels x 16 channels of one filter tap")
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,10 @@ class Vector:
     stream, cycles per repeat, latency after the last repeat."""
 
     repeat_bytes: int = figure("B")
-    instruction_cycles: float = figure("cycles")  # issue overhead each vector instruction adds
-    counter_mode_cycles: float = figure("cycles")
-    conflict_cycles: float = figure("cycles")
-    scale: float = figure("factor")  # multiplies every entry of the cycle table
+    instruction_cycles: float = figure("cycles", "issue overhead each vector instruction adds")
+    counter_mode_cycles: float = figure("cycles", "further cost of an instruction in counter mode")
+    conflict_cycles: float = figure("cycles", "one bank conflict of the unified buffer")
+    scale: float = figure("factor", "multiplies every entry of the cycle table")
     cycles: dict[str, tuple[float, float, float]] = field(default_factory=dict, metadata={"table": True})
 
 
@@ -132,51 +132,51 @@ class Mte:
 class Sync:
     flag_ids: int = figure("ids")
     queue_depth: int = figure("instructions")
-    issue_cycles: float = figure("cycles")  # scalar unit, per dispatched instruction
+    issue_cycles: float = figure("cycles", "scalar unit, per dispatched instruction")
     set_cycles: float = figure("cycles")
     wait_cycles: float = figure("cycles")
     barrier_cycles: float = figure("cycles")
-    cross_core_cycles: float = figure("cycles")  # AIC <-> AIV flag
+    cross_core_cycles: float = figure("cycles", "AIC <-> AIV flag")
 
 
 @dataclass(frozen=True)
 class Memory:
     capacity_bytes: int = figure("B")
-    kind: str = figure("name")  # HBM | DDR
-    read_gbps: float = figure("GB/s")  # sustained HBM/DDR, reads (and write-backs mixed with them)
-    write_gbps: float = figure("GB/s")  # sustained, write-only streams
-    read_only_factor: float = figure("factor")  # read-only streams run at this times read_gbps
-    peak_gbps: float = figure("GB/s")  # HBM/DDR interface, for rooflines and reports
-    l2_kind: str = figure("name")  # cache | buffer (310: placed by the compiler)
+    kind: str = figure("name", "HBM | DDR")
+    read_gbps: float = figure("GB/s", "sustained HBM/DDR, reads (and write-backs mixed with them)")
+    write_gbps: float = figure("GB/s", "sustained, write-only streams")
+    read_only_factor: float = figure("factor", "read-only streams run at this times read_gbps")
+    peak_gbps: float = figure("GB/s", "HBM/DDR interface, for rooflines and reports")
+    l2_kind: str = figure("name", "cache | buffer (310: placed by the compiler)")
     l2_bytes: int = figure("B")
-    l2_policy: str = figure("name")  # lru | random: which chunk makes room for a new one
-    l2_read_gbps: float = figure("GB/s")  # all cores together
-    l2_write_gbps: float = figure("GB/s")
-    core_l1_bytes_per_cycle: float = figure("B/cycle")  # cap of one core's GM->L1 stream while all cores stream
-    core_ub_bytes_per_cycle: float = figure("B/cycle")  # same for GM->UB
-    core_miss_bytes_per_cycle: float = figure("B/cycle")  # most that one core can have in flight from memory
-    core_ub_write_bytes_per_cycle: float = figure("B/cycle")  # what L2 takes of one core's UB->GM stream
-    short_burst_bytes: int = figure("B")  # bursts below this run at ``short_burst_factor`` of the cap
-    short_burst_factor: float = figure("factor")
-    partial_line_bytes: int = figure("B")  # further traffic of a burst that does not start on a line
-    unaligned_bytes_per_cycle: float = figure("B/cycle")  # source pitch not a multiple of 32 B
-    miss_latency_cycles: float = figure("cycles")
-    miss_burst_cycles: float = figure("cycles")  # further cycles of a burst (row) that misses
-    miss_replay_cycles: float = figure("cycles")  # further cycles of a replayed transfer that misses
+    l2_policy: str = figure("name", "lru | random: which chunk makes room for a new one")
+    l2_read_gbps: float = figure("GB/s", "L2 to all cores together")
+    l2_write_gbps: float = figure("GB/s", "all cores together to L2")
+    core_l1_bytes_per_cycle: float = figure("B/cycle", "cap of one core's GM->L1 stream while all cores stream")
+    core_ub_bytes_per_cycle: float = figure("B/cycle", "cap of one core's GM->UB stream while all cores stream")
+    core_miss_bytes_per_cycle: float = figure("B/cycle", "most that one core can have in flight from memory")
+    core_ub_write_bytes_per_cycle: float = figure("B/cycle", "what L2 takes of one core's UB->GM stream")
+    short_burst_bytes: int = figure("B", "bursts below this are short: they run at a fraction of the cap")
+    short_burst_factor: float = figure("factor", "fraction of the cap that short bursts reach")
+    partial_line_bytes: int = figure("B", "further traffic of a burst that does not start on a line")
+    unaligned_bytes_per_cycle: float = figure("B/cycle", "one core's rate at a GM pitch or start off 32 B")
+    miss_latency_cycles: float = figure("cycles", "further latency of data that misses L2")
+    miss_burst_cycles: float = figure("cycles", "further cycles of a burst (row) that misses")
+    miss_replay_cycles: float = figure("cycles", "further cycles of a replayed transfer that misses")
     line_bytes: int = figure("B")
 
 
 @dataclass(frozen=True)
 class Launch:
-    head_us: float = figure("us")  # launch outside the core: head + per_block x blocks
-    per_block_us: float = figure("us")
-    mix_head_us: float = figure("us")  # further cost of a MIX kernel: mix_head + mix_full x blocks / AI cores
-    mix_full_us: float = figure("us")
-    cold_icache_us: float = figure("us")  # first run of a kernel's code after the caches were flushed
-    model_gap_us: float = figure("us")  # between kernels of a loaded model
-    model_execute_us: float = figure("us")  # per execute of a loaded model
-    stream_gap_us: float = figure("us")  # between back-to-back tasks of an eager stream
-    ai_cpu_task_us: float = figure("us")
+    head_us: float = figure("us", "launch outside the core: head + per_block x blocks")
+    per_block_us: float = figure("us", "launch cost of each block")
+    mix_head_us: float = figure("us", "further cost of a MIX kernel: mix_head + mix_full x blocks / AI cores")
+    mix_full_us: float = figure("us", "see mix_head_us")
+    cold_icache_us: float = figure("us", "first run of a kernel's code after the caches were flushed")
+    model_gap_us: float = figure("us", "between kernels of a loaded model")
+    model_execute_us: float = figure("us", "per execute of a loaded model")
+    stream_gap_us: float = figure("us", "between back-to-back tasks of an eager stream")
+    ai_cpu_task_us: float = figure("us", "one task on the AI CPU")
     # By class of code (`Launch.code` of a kernel): [flushed, network], what its first run costs after the caches were
     # flushed (in place of ``cold_icache_us``), and what a run after other kernels costs in a network.
     code: dict[str, tuple[float, float]] = field(default_factory=dict, metadata={"table": True})
@@ -184,9 +184,9 @@ class Launch:
 
 @dataclass(frozen=True)
 class Host:
-    api_us: float = figure("us")  # a cheap runtime call
-    launch_us: float = figure("us")  # enqueue of one kernel
-    memcpy_call_us: float = figure("us")  # synchronous copy, besides its transfer
+    api_us: float = figure("us", "a cheap runtime call")
+    launch_us: float = figure("us", "enqueue of one kernel")
+    memcpy_call_us: float = figure("us", "synchronous copy, besides its transfer")
     memcpy_async_us: float = figure("us")
     event_us: float = figure("us")
     sync_us: float = figure("us")
@@ -201,9 +201,9 @@ class Link:
     pageable_factor: float = figure("factor")
     h2d_fixed_us: float = figure("us")
     d2h_fixed_us: float = figure("us")
-    d2d_gbps: float = figure("GB/s")  # inside one device
+    d2d_gbps: float = figure("GB/s", "inside one device")
     d2d_fixed_us: float = figure("us")
-    peer_gbps: float = figure("GB/s")  # to a neighbouring device
+    peer_gbps: float = figure("GB/s", "to a neighbouring device")
     peer_fixed_us: float = figure("us")
 
 
@@ -275,6 +275,13 @@ class Soc:
             worst = max(worst, *(CONFIDENCES.index(fig.confidence) for fig in found))
         return CONFIDENCES[worst]
 
+    def meaning(self, key: str) -> str:
+        """One line on what a figure (``memory.read_gbps``, ``mte.paths.GM_L1``) stands for; empty where the name says
+        it all. `SocError` if the key is unknown."""
+        if key not in self.figures:
+            raise SocError(f"{self.name} has no figure '{key}'" + closest(key, self.figures))
+        return _meaning(*key.split(".", 2))
+
     def override(self, changes: Mapping[str, Any]) -> Soc:
         """A copy with other values, for sweeps: ``soc.override({"memory.read_gbps": 900})``.
 
@@ -340,6 +347,21 @@ def closest(word: str, choices: Mapping[str, Any] | tuple[str, ...] | list[str])
     lower = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(word.lower(), list(lower), n=3, cutoff=0.6)
     return f"; did you mean {', '.join(lower[n] for n in near)}?" if near else ""
+
+
+def _meaning(section: str, name: str, row: str = "") -> str:
+    if row:
+        return _TABLES[section, name].format(row=row)
+    found: str = SECTIONS[section].__dataclass_fields__[name].metadata.get("meaning", "")
+    return found
+
+
+# What a row of a table stands for.
+_TABLES = {
+    ("vector", "cycles"): "cost of {row}: least occupancy in a stream, cycles per repeat, latency after the last",
+    ("mte", "paths"): "data path {row}: fixed, per burst, bytes per cycle, latency, least occupancy",
+    ("launch", "code"): "fetch of the code of {row} kernels: after a flush, in a network",
+}
 
 
 def _canonical(section: Any) -> str:

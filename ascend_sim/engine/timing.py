@@ -15,8 +15,8 @@ GM         the longest of three stages that overlap: requests (fixed + bursts x 
            (bytes / rate) and the core's share of the memory system; at least the floor. Hit bytes move at min(core
            cap, L2 rate / active cores), missed bytes at min(core cap, miss cap, memory rate / active cores); the two
            parts add.
-load3d     as a path ``:3d``; ``:3d_stride2`` (or 3, ...), else ``:3d_strided``, when the column stride is above 1;
-           ``:3d_c04`` for four-channel input
+load3d     as a path ``:3d``; ``:3d_c04`` for four-channel input; when the column stride is above 1 ``:3d_stride2``
+           (or 3, ...), else ``:3d_strided``, else at most the L1_L0A rate over the stride: the wanted part of each line
 scalar     count x issue cycles
 ========== =====================================================================================================
 
@@ -47,6 +47,7 @@ from ascend_sim.isa.instr import CubeWork, Load3dWork, MoveWork, VectorWork, Wor
 from ascend_sim.soc import Soc, SocError
 
 GM_BLOCK_BYTES = 32  # smallest GM transaction
+BLOCK_BYTES = 32  # a pixel of one channel block, the unit of on-chip buffers
 LINE_BYTES = 512
 SHARED_ROW_BYTES = 256  # rows below this share their lines with neighbours that are read soon
 KNOWN_TRANSFERS = 4096  # laws kept per chip and kind of core
@@ -305,7 +306,21 @@ class _Pricer:
 
     def load3d(self, name: str, stride: int, small: bool) -> _Law:
         modes = ("3d_c04",) if small else (f"3d_stride{stride}", "3d_strided") if stride > 1 else ()
-        return self.move(name, next((m for m in modes if f"{name}:{m}" in self.soc.mte.paths), "3d"), "")
+        mode = next((m for m in modes if f"{name}:{m}" in self.soc.mte.paths), "3d")
+        return self._sparse(name, stride) if mode == "3d" and stride > 1 else self.move(name, mode, "")
+
+    def _sparse(self, name: str, stride: int) -> _Law:
+        """im2col that skips columns. A cycle brings one line of L1, as wide as its port to L0A; of the pixels side by
+        side in it one in ``stride`` is wanted, at least one block of 32 bytes."""
+        key = (name, stride)
+        law = self._laws.get(key)
+        if law is None:
+            path, line = self.path(name, "3d", ""), self.path("L1_L0A", "", "")
+            unit = max(path.byte, min(line.byte * stride, self.ps / BLOCK_BYTES))
+            law = self._laws[key] = _law(
+                path.key, line.key, latency=path.latency, floor=path.floor, fixed=path.fixed, step=path.burst, unit=unit
+            )
+        return law
 
     def scalar(self) -> _Law:
         law = self._laws.get(())

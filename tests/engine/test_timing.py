@@ -50,6 +50,15 @@ def test_against_board_measurements(b1: Soc, work: Work, measured: float, tolera
     assert cycles(work, b1) == pytest.approx(measured, rel=tolerance)
 
 
+@pytest.mark.parametrize(("path", "measured"), [("L1_L0A", 56), ("L1_L0B", 55)])
+def test_im2col_at_stride_four_brings_two_pixels_a_line(b1: Soc, path: str, measured: float) -> None:
+    """mte1 times of the first layer of AlexNet and of its filter gradient (public 910B2 profile): 56 and 55 B/cycle."""
+    rate = 65536 / cycles(Load3dWork(path, 65536, 4, 11), b1)
+    assert rate == pytest.approx(measured, rel=0.17)
+    assert cycles(Load3dWork(path, 65536, 2, 3), b1) <= cycles(Load3dWork(path, 65536, 4, 11), b1)
+    assert 65536 / cycles(Load3dWork(path, 65536, 64, 64), b1) == pytest.approx(32, rel=0.01)  # a block at the least
+
+
 def test_all_cores_together_feed_l1_at_77_bytes_a_cycle() -> None:
     """Fit over 26 public GEMM times: 72 to 83 B/cycle a core with all cores busy."""
     soc = load_soc("Ascend910B2")

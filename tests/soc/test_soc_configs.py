@@ -159,7 +159,7 @@ def test_every_figure_has_a_source_and_tables_are_complete(name: str) -> None:
                "move_l0c_ub"):  # fmt: skip
         first, slope, _ = soc.vector.cycles[op]
         assert first >= slope > 0
-    common = {"GM_L1", "GM_UB", "UB_GM", "L1_GM", "L1_L0A", "L1_L0B", "L1_L0A:3d", "L1_L0B:3d", "L1_L0A:3d_strided",
+    common = {"GM_L1", "GM_UB", "UB_GM", "L1_GM", "L1_L0A", "L1_L0B", "L1_L0A:3d", "L1_L0B:3d",
               "L1_L0A:3d_c04", "L1_L0A:transpose", "L1_L0B:transpose", "GM_L0A", "GM_L0B", "UB_UB"}  # fmt: skip
     assert common <= set(soc.mte.paths)
 
