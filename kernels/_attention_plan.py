@@ -270,18 +270,21 @@ def _joins(blocks: Sequence[_Block], parts: dict[int, tuple[int, ...]], cores: i
 
 
 def steps_of(keys: Sequence[Any]) -> Iterator[int]:
-    """Indices 0 .. len(keys) - 1; stretches of keys that repeat with a period of at most 4 fold in a trace."""
+    """Indices 0 .. len(keys) - 1; stretches of keys that repeat with a period of at most 4 fold in a trace, a whole
+    period at a time: iterations of unlike keys may issue equal code."""
     n, start = len(keys), 0
     while start < n:
-        best = start + 1
+        best, step = start + 1, 1
         for period in (1, 2, 3, 4):
             stop = start + period
             while stop < n and keys[stop] == keys[stop - period]:
                 stop += 1
+            stop -= (stop - start) % period
             if stop - start >= 3 * period and stop > best:
-                best = stop
+                best, step = stop, period
         if best - start > 3:
-            yield from asc.steady(start, best, 1, 0)
+            for begin in asc.steady(start, best, step, 0):
+                yield from range(begin, begin + step)
         else:
             yield from range(start, best)
         start = best

@@ -77,7 +77,7 @@ def _fold(op: Any, dst: Any, src: Any, rows: int, width: int, pitch: int) -> int
     return to
 
 
-def _reduce(largest: bool, s: Scratch, x: Any, rows: int, width: int, pitch: int) -> None:
+def reduce_rows(largest: bool, s: Scratch, x: Any, rows: int, width: int, pitch: int) -> None:
     """Maximum or sum of each row into ``s.spread``, a block each."""
     if width <= LANES:
         if largest:
@@ -122,7 +122,7 @@ def hide(x: Any, mask: Any, wide: Any, bits: Any, count: int) -> None:
 def softmax(x: Any, p: Any, s: Scratch, state: Rows, rows: int, width: int, pitch: int, first: bool) -> None:
     """Exponentials of a strip of scaled scores, narrowed into ``p``, and the running values of its rows."""
     n = rows * BLOCK
-    _reduce(True, s, x, rows, width, pitch)
+    reduce_rows(True, s, x, rows, width, pitch)
     if first:
         asc.adds(state.top, s.spread, 0.0, count=n)
         barrier()
@@ -139,7 +139,7 @@ def softmax(x: Any, p: Any, s: Scratch, state: Rows, rows: int, width: int, pitc
     asc.exp(x, x, count=rows * pitch)
     barrier()
     mode = asc.RoundMode.CAST_RINT if p.dtype.name == "bfloat16" else asc.RoundMode.CAST_NONE
-    _reduce(False, s, x, rows, width, pitch)
+    reduce_rows(False, s, x, rows, width, pitch)
     if first:
         asc.adds(state.total, s.spread, 0.0, count=n)
     else:

@@ -91,7 +91,7 @@ def plan_attention(call: OpCall, soc: Soc) -> list[asc.Launch]:
         return composed(call, a, soc)
     if _decodes(call, a):
         return [_decode(call, a, soc)]
-    plan = _plan(call.type in TRAINING, a, _mask_shape(call, a), soc.cores.ai_core_count)
+    plan = _plan(call.type in TRAINING, a, mask_shape(call, a), soc.cores.ai_core_count)
     return [_launch(call, a, plan, soc)]
 
 
@@ -111,8 +111,8 @@ def _decode(call: OpCall, a: Attention, soc: Soc) -> asc.Launch:
     used = min(cores, len(pairs))
     share = tuple(tuple(pairs[i * len(pairs) // used : (i + 1) * len(pairs) // used]) for i in range(used))
     plan = DecodePlan(
-        share, a.k_lengths, a.q.dim, a.scale, _strides(a.layout, a.q, a.q.dim), _strides(a.layout, a.k, a.k.dim),
-        _strides(a.layout.rpartition("_")[2], a.q, a.v_dim), DECODE_INIT,
+        share, a.k_lengths, a.q.dim, a.scale, strides_of(a.layout, a.q, a.q.dim), strides_of(a.layout, a.k, a.k.dim),
+        strides_of(a.layout.rpartition("_")[2], a.q, a.v_dim), DECODE_INIT,
     )  # fmt: skip
     args = [("in", 0), ("in", 1), ("in", 2), ("out", 0)]
     specs = [*call.inputs[:3], call.outputs[0]]
@@ -126,7 +126,7 @@ def _decode(call: OpCall, a: Attention, soc: Soc) -> asc.Launch:
     )  # fmt: skip
 
 
-def _mask_shape(call: OpCall, a: Attention) -> tuple[int, int, int]:
+def mask_shape(call: OpCall, a: Attention) -> tuple[int, int, int]:
     """Matrices, rows and pitch of the mask tensor; (0, 0, 0) when there is none to read."""
     index = a.at("atten_mask")
     if index < 0 or (a.mode == 1):
@@ -140,7 +140,7 @@ def _mask_shape(call: OpCall, a: Attention) -> tuple[int, int, int]:
     return matrices, rows, columns
 
 
-def _shifts(a: Attention) -> tuple[int, ...] | None:
+def shifts_of(a: Attention) -> tuple[int, ...] | None:
     """Last visible key less token, per batch entry; None when position hides nothing."""
     assert a.k_lengths is not None
     bands = [a.band(a.q.tokens, keys) for keys in a.k_lengths]
@@ -154,17 +154,21 @@ def _shifts(a: Attention) -> tuple[int, ...] | None:
     return tuple(band.shift + band.after for band in bands)
 
 
-@lru_cache(maxsize=1024)
-def _plan(train: bool, a: Attention, mask_shape: tuple[int, int, int], cores: int) -> AttentionPlan:
-    assert a.q_lengths is not None and a.k_lengths is not None
-    shifts = _shifts(a)
-    mask = "" if not mask_shape[0] else "compressed" if a.mode in COMPRESSED else "full"
+def mask_kind(a: Attention, shape: tuple[int, int, int], shifts: tuple[int, ...] | None) -> str:
+    """How masks of tiles are read: ``""`` not at all, ``compressed`` from the triangle, ``full``. Raises `NoKernel`."""
+    mask = "" if not shape[0] else "compressed" if a.mode in COMPRESSED else "full"
     if mask == "full" and shifts is not None:
         raise NoKernel("a mask tensor together with a band")
     if not mask and shifts is not None:
         raise NoKernel("a band without its mask tensor")
-    if mask == "compressed" and shifts is None:
-        mask = ""
+    return "" if mask == "compressed" and shifts is None else mask
+
+
+@lru_cache(maxsize=1024)
+def _plan(train: bool, a: Attention, shape: tuple[int, int, int], cores: int) -> AttentionPlan:
+    assert a.q_lengths is not None and a.k_lengths is not None
+    shifts = shifts_of(a)
+    mask = mask_kind(a, shape, shifts)
     fold = 1 if train else a.group
     keys, tokens = max(a.k_lengths), a.q.tokens
     tile_m, tile_s = _train_tiles(tokens, keys) if train else tile_sizes(tokens, fold, keys, bool(mask))
@@ -176,10 +180,10 @@ def _plan(train: bool, a: Attention, mask_shape: tuple[int, int, int], cores: in
     work, joins = deal(blocks, cores, split=not train)
     roles = [name for name, _ in _operands(a, bool(mask))] + (["top", "total"] if train else []) + ["out"]
     plan = AttentionPlan(
-        a.dtype, a.q.dim, a.rope, a.v_dim, fold, a.group, token_major, a.scale, tile_m, tile_s, mask, mask_shape,
-        a.q_lengths, shifts or (), _strides(a.layout, a.q, a.q.dim), _strides(a.layout, a.k, a.k.dim),
-        _strides(a.layout, a.k, a.v_dim), _strides(a.layout.rpartition("_")[2], a.q, a.v_dim),
-        _strides(a.layout, a.q, a.rope), _strides(a.layout, a.k, a.rope), (), work, joins,
+        a.dtype, a.q.dim, a.rope, a.v_dim, fold, a.group, token_major, a.scale, tile_m, tile_s, mask, shape,
+        a.q_lengths, shifts or (), strides_of(a.layout, a.q, a.q.dim), strides_of(a.layout, a.k, a.k.dim),
+        strides_of(a.layout, a.k, a.v_dim), strides_of(a.layout.rpartition("_")[2], a.q, a.v_dim),
+        strides_of(a.layout, a.q, a.rope), strides_of(a.layout, a.k, a.rope), (), work, joins,
         (a.q.heads, tokens) if train else None, TRAIN_INIT if train else INIT,
     )  # fmt: skip
     from dataclasses import replace
@@ -193,7 +197,7 @@ def _train_tiles(tokens: int, keys: int) -> tuple[int, int]:
     return min(2 * max(SCORE_TILE // s, 64), 512), s
 
 
-def _strides(layout: str, heads: Heads, dim: int) -> Strides:
+def strides_of(layout: str, heads: Heads, dim: int) -> Strides:
     b, s, n = heads.batch, heads.tokens, heads.heads
     layout = layout.partition("_")[0]
     if layout == "BNSD":

@@ -191,3 +191,87 @@ def test_what_has_no_kernel_says_so() -> None:
     with pytest.raises(NoKernel, match="shift"):
         plan(shifted, load_soc(CHIP))
     assert op_timing(shifted, load_soc(CHIP)).estimated
+
+
+def gradient_arrays(
+    b: int, s: int, t: int, n: int, kv: int, d: int, layout: str, dtype: str, mode: int
+) -> tuple[list[Array | None], dict[str, Any]]:
+    q, k, v = tensors(b, s, t, n, kv, d, d, layout, dtype, 9)
+    dy = tensors(b, s, t, n, kv, d, d, layout, dtype, 10)[0]
+    mask = TRIANGLE if mode else None
+    attrs = {"head_num": n, "scale_value": 0.125, "input_layout": layout, "sparse_mode": mode}
+    forward = ops.call("FlashAttentionScore", [spec(x) for x in (q, k, v, None, None, None, mask)], attrs)
+    top, total, _, y = ops.values(forward, [q, k, v, None, None, None, mask])
+    return [q, k, v, dy, None, None, None, mask, top, total, None, y], attrs
+
+
+@pytest.mark.parametrize(
+    ("b", "s", "t", "n", "kv", "d", "layout", "dtype", "mode"),
+    [
+        (1, 130, 300, 2, 2, 64, "BSND", "float16", 0), (1, 70, 70, 4, 2, 128, "BSND", "bfloat16", 3),
+        (1, 150, 150, 2, 1, 48, "BNSD", "float16", 2), (13, 140, 20, 2, 2, 256, "BSND", "float16", 0),
+    ],
+)  # fmt: skip
+def test_gradient(b: int, s: int, t: int, n: int, kv: int, d: int, layout: str, dtype: str, mode: int) -> None:
+    """The last case has several blocks on a core."""
+    arrays, attrs = gradient_arrays(b, s, t, n, kv, d, layout, dtype, mode)
+    for pair in both("FlashAttentionScoreGrad", arrays, **attrs)[:3]:
+        close(pair, dtype)
+
+
+@pytest.mark.parametrize(
+    ("op", "q", "k", "mode"),
+    [
+        ("FusedInferAttentionScore", (1, 1500, 7, 64), (1, 1500, 7, 64), 3),
+        ("FusedInferAttentionScore", (3, 700, 8, 64), (3, 700, 2, 64), 3),
+        ("FusedInferAttentionScore", (9, 2, 12, 64), (9, 900, 2, 64), 0),
+        ("FusedInferAttentionScore", (30, 1, 8, 64), (30, 300, 8, 64), 0),
+        ("FlashAttentionScore", (1, 4096, 3, 64), (1, 4096, 3, 64), 3),
+        ("FlashAttentionScoreGrad", (1, 1100, 3, 64), (1, 1100, 3, 64), 3),
+    ],
+)
+def test_folded_traces_hold_every_instruction(
+    op: str, q: tuple[int, ...], k: tuple[int, ...], mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folding loops and copying stretches changes the length of a trace, not what it executes."""
+    from ascend_sim import asc
+
+    soc = load_soc(CHIP)
+    a, b = TensorSpec(q, "float16"), TensorSpec(k, "float16")
+    mask = TensorSpec((2048, 2048), "bool") if mode else None
+    rows = TensorSpec((q[0], q[2], q[1], 8), "float32")
+    inputs = {
+        "FusedInferAttentionScore": [a, b, b, None, mask],
+        "FlashAttentionScore": [a, b, b, None, None, None, mask],
+        "FlashAttentionScoreGrad": [a, b, b, a, None, None, None, mask, rows, rows, None, a],
+    }[op]  # fmt: skip
+    attrs = {"num_heads": q[2], "head_num": q[2], "num_key_value_heads": k[2], "scale": 0.1, "scale_value": 0.1,
+             "input_layout": "BSND", "sparse_mode": mode}  # fmt: skip
+    call = ops.call(op, inputs, attrs)
+    plan = find_kernel(op)
+    assert plan is not None
+
+    def counts() -> list[Any]:
+        (launch,) = plan(call, soc)
+        trace = launch.trace()
+        programs = [p for i in trace.block_of for p in trace.blocks[i].programs]
+        return [
+            (p.executed, sorted((tuple(map(str, w)), n) for w, n in zip(p.works, p.counts.tolist(), strict=True)))
+            for p in programs
+        ]
+
+    folded = counts()
+    monkeypatch.setattr(asc, "steady", lambda start, stop, step=1, tail=2: iter(range(start, stop, step)))
+    monkeypatch.setattr(asc, "repeated", lambda key, body: body())
+    plain = counts()
+    assert [n for n, _ in folded] == [n for n, _ in plain]
+    for (_, left), (_, right) in zip(folded, plain, strict=True):
+        assert total(left) == total(right)
+
+
+def total(works: list[tuple[tuple[str, ...], int]]) -> dict[str, int]:
+    """Executions by kind of work; alignment and repetition of addresses differ between equal iterations."""
+    out: dict[str, int] = {}
+    for work, n in works:
+        out[work[0]] = out.get(work[0], 0) + n
+    return out
