@@ -29,7 +29,7 @@ MERGED_COLUMNS = 2000  # longest row of the merged variant
 SPLIT_COLUMNS = {2: 12288, 4: 10240}  # longest row of the single variant, by bytes of an element
 PIECE_COLUMNS = {2: 12096, 4: 9696}  # of the split variant
 BATCH = 64  # deviations stored at a time
-ROOT_SCALARS = 60  # instructions of the scalar unit for 1 / sqrt(mean + epsilon): 300 cycles there and back
+ROOT_SCALARS = 10  # instructions of the scalar unit for 1 / sqrt(mean + epsilon)
 
 
 @dataclass(frozen=True)

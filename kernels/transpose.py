@@ -8,147 +8,24 @@ both sides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 from ascend_sim import asc
 from ascend_sim.ops.registry import NoKernel, kernel
-from ascend_sim.ops.schema import OpCall
+from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.values.layout import pick
 
 from ._copy import Box, copy_launch
-from ._flat import global_tensor
-from ._rows import Rows, rows_of
-from ._sync import Pipeline
-from ._vector import BLOCK, MAX_REPEATS, align, ceil_div, deal, item_bytes, legal, padded_dma, phased, vector_cores
+from ._rows import rows_of
+from ._transpose import Side, TransposePlan, transpose_kernel
+from ._transpose_pairs import SIDE, transpose_pairs
+from ._vector import align, ceil_div, deal, item_bytes, legal, padded_dma, phased, vector_cores
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
 
 _SCALAR_LIMIT = 4096
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side of the tiles: ``size`` elements of the axis, ``step`` per tile, ``stride`` in the other tensor; ``io``
-    moves the rows of a tile. The last tile steps back to end where the axis ends (it repeats some elements), so all
-    tiles are alike."""
-
-    size: int
-    step: int
-    stride: int
-    io: Rows
-
-    @property
-    def tiles(self) -> int:
-        return ceil_div(self.size, self.step)
-
-    def first(self, index: int) -> int:
-        """First element of a tile."""
-        return min(index * self.step, self.size - self.step)
-
-
-@dataclass(frozen=True)
-class TransposePlan:
-    """``m``: the axis that becomes last (stride in the input); ``n``: the input's last axis (stride in the output);
-    ``loops``: (size, input stride, output stride) of the others."""
-
-    m: Side
-    n: Side
-    loops: tuple[tuple[int, int, int], ...]
-    units: int
-    buffers: int
-    dtype: str
-
-    @property
-    def total(self) -> int:
-        return prod(a[0] for a in self.loops) * self.m.tiles * self.n.tiles
-
-    def count(self, block: int) -> int:
-        return min(self.units, self.total - block * self.units)
-
-    def signature(self, block: int) -> object:
-        return self.count(block)
-
-    def start(self, block: int) -> tuple[int, int]:
-        """First element of a block in the input and in the output."""
-        rest, column = divmod(block * self.units, self.n.tiles)
-        outer, row = divmod(rest, self.m.tiles)
-        src, dst = self.where(outer)
-        m0, n0 = self.m.first(row), self.n.first(column)
-        return src + m0 * self.m.stride + n0, dst + n0 * self.n.stride + m0
-
-    def where(self, outer: int) -> tuple[int, int]:
-        """First input and output element of a flat index over the loops."""
-        src = dst = 0
-        for size, a, b in reversed(self.loops):
-            outer, digit = divmod(outer, size)
-            src += digit * a
-            dst += digit * b
-        return src, dst
-
-
-def _pieces(io: Rows) -> list[tuple[int, int, int]]:
-    """(position in UB, first element, elements) of the parts of a row's layout: one, or leading part and last block."""
-    if io.mode != "overlap":
-        return [(0, 0, io.length)]
-    head = io.pitch - io.unit
-    return ([(0, 0, head)] if head else []) + [(head, io.length - io.unit, io.unit)]
-
-
-@asc.jit
-def transpose_kernel(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: TransposePlan) -> None:
-    """Turn this core's tiles."""
-    source, target = global_tensor(src), global_tensor(dst)
-    high, wide = plan.m.io.pitch, plan.n.io.pitch
-    size, item = high * wide, item_bytes(plan.dtype)
-    sets = [
-        [asc.LocalTensor(plan.dtype, asc.TPosition.VECCALC, (2 * s + side) * size * item, size) for side in range(2)]
-        for s in range(plan.buffers)
-    ]
-    pipe = Pipeline(plan.buffers)
-    first = asc.get_block_idx() * plan.units
-    for u in asc.steady(plan.count(asc.get_block_idx())):
-        rest, column = divmod(first + u, plan.n.tiles)
-        outer, row = divmod(rest, plan.m.tiles)
-        at_src, at_dst = plan.where(outer)
-        m0, m_io = plan.m.first(row), plan.m.io
-        n0, n_io = plan.n.first(column), plan.n.io
-        slot = u % plan.buffers
-        a, b = sets[slot]
-        pipe.load(slot)
-        for inside, at, rows in _pieces(m_io):
-            begin = at_src + (m0 + at) * plan.m.stride + n0
-            n_io.load(a[inside * n_io.pitch :], source[begin:], rows, plan.m.stride)
-        pipe.compute(slot)
-        _turn(a, b, m_io.pitch, n_io.pitch)
-        pipe.store(slot)
-        for inside, at, rows in _pieces(n_io):
-            begin = at_dst + (n0 + at) * plan.n.stride + m0
-            m_io.store(target[begin:], b[inside * m_io.pitch :], rows, plan.n.stride)
-        pipe.done(slot)
-    pipe.drain()
-
-
-def _turn(a: asc.LocalTensor, b: asc.LocalTensor, high: int, wide: int) -> None:
-    """a [high, wide] -> b [wide, high], both multiples of 16, by the longer side per instruction.
-
-    One repeat turns 16 rows of a 32-byte block: 16 columns of 16-bit elements, or 8 of 32-bit ones, whose 16 results
-    then take two blocks."""
-    per = BLOCK // a.dtype.size
-    halves = range(0, 16, per)
-    along = wide >= high
-    outer, inner = (high // 16, wide // per) if along else (wide // per, high // 16)
-    for i in asc.steady(outer):
-        for first in range(0, inner, MAX_REPEATS):
-            n = min(MAX_REPEATS, inner - first)
-            row, column = (i * 16, first * per) if along else (first * 16, i * per)
-            rows = [a[(row + k) * wide + column :] for k in range(16)]
-            columns = [b[(column + k) * high + row + h :] for k in range(per) for h in halves]
-            steps = (high, 1) if along else (16 // per, 16 * wide // per)
-            params = asc.TransDataTo5HDParams(False, False, n, *(steps if n > 1 else (0, 0)))
-            asc.trans_data_to_5hd(columns, rows, params)
 
 
 def fuse_permutation(shape: tuple[int, ...], perm: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -190,6 +67,8 @@ def plan_transpose(call: OpCall, soc: Soc) -> list[asc.Launch]:
         return [copy_launch([Box(0, 1, 0, 0, axes)], [(("in", 0), x)], [(("out", 0), y)], soc)]
     item = item_bytes(x.dtype)
     dtype = {2: "uint16", 4: "uint32"}.get(item, "uint8")
+    if item == 8 and soc.chip.split_cores:
+        return [_pairs_launch(x, y, shape, order, strides_in, strides_out, soc)]
     if item not in (2, 4) or not legal(soc, "vnchwconv", dtype):
         raise NoKernel(f"Transpose of {x.dtype} with the last axis moved")
     last, moved = len(shape) - 1, order[-1]
@@ -206,7 +85,9 @@ def plan_transpose(call: OpCall, soc: Soc) -> list[asc.Launch]:
         _side(m, high, strides_in[moved], soc), _side(n, wide, strides_out[last], soc), loops, 1, 1, dtype
     )
     units, blocks = deal(plan.total, cores)
-    plan = TransposePlan(plan.m, plan.n, loops, units, 2 if units > 1 else 1, dtype)
+    # published 910B2 times are the sums of load, turn and store
+    serial = soc.chip.split_cores
+    plan = TransposePlan(plan.m, plan.n, loops, units, 1 if serial or units < 2 else 2, dtype, serial)
     return [
         asc.Launch(
             transpose_kernel,
@@ -220,3 +101,34 @@ def plan_transpose(call: OpCall, soc: Soc) -> list[asc.Launch]:
             code="transpose",
         )
     ]
+
+
+def _pairs_launch(
+    x: TensorSpec, y: TensorSpec, shape: tuple[int, ...], order: tuple[int, ...], strides_in: list[int],
+    strides_out: dict[int, int], soc: Soc,
+) -> asc.Launch:  # fmt: skip
+    """Launch of `transpose_pairs`."""
+    last = len(shape) - 1
+    joined, rows = [order[-1]], shape[order[-1]]
+    while order[-1 - len(joined)] != last and rows * shape[order[-1 - len(joined)]] <= SIDE[0]:
+        joined.insert(0, order[-1 - len(joined)])
+        rows *= shape[joined[0]]
+    step, wide = min(rows, SIDE[0]), min(shape[last], SIDE[1])
+    m = Side(rows, step, strides_in[order[-1]], rows_of(soc, 2 * step, [2]))
+    n = Side(shape[last], wide, strides_out[last], rows_of(soc, 2 * wide, [2]))
+    loops = tuple((shape[p], strides_in[p], strides_out[p]) for p in order if p not in (last, *joined))
+    group = tuple((shape[p], strides_in[p]) for p in joined) if len(joined) > 1 else ()
+    kind, cores = vector_cores(soc)
+    units, blocks = deal(TransposePlan(m, n, loops, 1, 1, "uint32").total, cores)
+    plan = TransposePlan(m, n, loops, units, 1, "uint32", True, group)
+    return asc.Launch(
+        transpose_pairs,
+        block_dim=blocks,
+        kind=kind,
+        args=(("in", 0), ("out", 0)),
+        gm=[("x", "uint32", x.nbytes, "in"), ("y", "uint32", y.nbytes, "out")],
+        consts={"plan": plan},
+        soc=soc,
+        signature=phased(plan.signature, *(lambda b, s=s: plan.start(b)[s] * 8 for s in (0, 1))),
+        code="transpose",
+    )

@@ -104,3 +104,14 @@ def test_rms_norm_variants(run_op: Any, close: Any, dtype: str, rows: int, lengt
     x, other, gamma = normal((rows, length), dtype), normal((rows, length), dtype), normal((length,), dtype)
     close(*run_op("RmsNorm", [x, gamma], B2), **limit)
     close(*run_op("AddRmsNorm", [x, other, gamma], B2), **limit)
+
+
+@pytest.mark.parametrize(
+    ("shape", "perm"), [((70, 130), (1, 0)), ((3, 5, 17, 33), (3, 2, 1, 0)), ((2, 200, 65), (0, 2, 1)), ((5, 3), (1, 0))]
+)
+@pytest.mark.parametrize("dtype", ["int64", "float32", "int16"])
+def test_transposes_of_any_width(
+    run_op: Any, close: Any, dtype: str, shape: tuple[int, ...], perm: tuple[int, ...]
+) -> None:
+    x = (rng.standard_normal(shape) * 1000).astype(dtype)
+    close(*run_op("Transpose", [x, np.asarray(perm)], B2, const=(1,)))
