@@ -36,7 +36,9 @@ class KernelTiming:
 
     ``head_ps`` launch cost outside the cores; ``core_ps`` makespan of the slowest core (waves included);
     ``busy_ps`` per pipe: mean over the used cores of the kind that owns the pipe; ``mhz`` the clock that
-    cycles are reported in.
+    cycles are reported in. ``rests_on``: figures of the chip (``mte.paths.GM_L1``) that matter, each with the busy
+    time of pipes that it decides, as a share of the makespan; ``confidence`` is that of the weakest of them.
+    ``head_rests_on``: figures of the launch cost, each with its microseconds.
     """
 
     name: str
@@ -54,6 +56,8 @@ class KernelTiming:
     mhz: float
     instructions: int
     confidence: str
+    rests_on: tuple[tuple[str, float], ...] = ()
+    head_rests_on: tuple[tuple[str, float], ...] = ()
     slices: tuple[Slice, ...] = field(default=(), repr=False)
 
     @property

@@ -8,7 +8,7 @@ AIC's ``scalar mte1 mte2 cube fixpipe`` and the AIV's ``vector mte3``; its other
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from weakref import WeakKeyDictionary
@@ -59,9 +59,12 @@ _memo: WeakKeyDictionary[KernelTrace, dict[object, _Replayed]] = WeakKeyDictiona
 class _Replayed:
     """The part of a timing that depends on trace, chip and shares only."""
 
-    def __init__(self, core_ps: int, mean_ps: int, busy: dict[str, int], confidence: str, slices: tuple[Slice, ...]):
+    def __init__(
+        self, core_ps: int, mean_ps: int, busy: dict[str, int], rests_on: tuple[tuple[str, float], ...],
+        slices: tuple[Slice, ...],
+    ):  # fmt: skip
         self.core_ps, self.mean_ps, self.busy = core_ps, mean_ps, busy
-        self.confidence, self.slices = confidence, slices
+        self.rests_on, self.slices = rests_on, slices
 
 
 def pipe_name(kind: str, pipe: Pipe, mix: bool) -> str:
@@ -101,6 +104,7 @@ def simulate_kernel(
             memo.pop(next(iter(memo)))
         memo[key] = found
     floor = _memory_floor(plan, soc)
+    rests_on = found.rests_on if floor <= found.core_ps else (*found.rests_on, ("memory.read_gbps", 1.0))
     return KernelTiming(
         name=trace.name,
         kind=trace.kind,
@@ -116,7 +120,9 @@ def simulate_kernel(
         hbm_bytes=plan.hbm_bytes,
         mhz=clock_mhz(soc, unit),
         instructions=trace.executed,
-        confidence=found.confidence,
+        confidence=weakest(soc, (key for key, _ in rests_on)),
+        rests_on=rests_on,
+        head_rests_on=_head_rests_on(soc, trace.kind, trace.block_dim, trace.code, code_us),
         slices=found.slices,
     )
 
@@ -191,7 +197,7 @@ def _replay_waves(
         per_block = 2 if owner == "AIV" and mix else 1
         if total:
             busy[pipe_name(owner, pipe, mix)] = total // (count * per_block)
-    return _Replayed(max(loads), sum(loads) // count, busy, _confidence(soc, weights, max(loads) * count), slices)
+    return _Replayed(max(loads), sum(loads) // count, busy, _rests_on(soc, weights, max(loads) * count), slices)
 
 
 class _Wave:
@@ -280,16 +286,30 @@ def _syncs_across_blocks(block: Block) -> bool:
     return any(bool(((p.op == Op.CROSS_SET) & (p.arg % 4 == 0)).any()) for p in block.programs)
 
 
-def _confidence(soc: Soc, weights: dict[str, int], total: int) -> str:
-    """Worst confidence among the figures that carry at least `MATTERS` of the cores' time."""
+def _rests_on(soc: Soc, weights: dict[str, int], total: int) -> tuple[tuple[str, float], ...]:
+    """Figures that decide at least `MATTERS` of the cores' time, each with its share of it."""
+    matter = sorted((key, ps / total) for key, ps in weights.items() if total and ps >= MATTERS * total)
+    return tuple((k, s) for k, s in matter if k not in soc.figures or not _neutral(k, soc.figures[k].value))
+
+
+def weakest(soc: Soc, keys: Iterable[str]) -> str:
+    """Worst confidence among figures of a chip; keys that it does not have count for nothing."""
     if not soc.figures:
         return "guess"
-    worst = 0
-    for key, ps in weights.items():
-        figure = soc.figures.get(key)
-        if figure is not None and ps >= MATTERS * total and not _neutral(key, figure.value):
-            worst = max(worst, CONFIDENCES.index(figure.confidence))
-    return CONFIDENCES[worst]
+    found = [CONFIDENCES.index(soc.figures[key].confidence) for key in keys if key in soc.figures]
+    return CONFIDENCES[max(found, default=0)]
+
+
+@lru_cache(maxsize=1024)
+def _head_rests_on(soc: Soc, kind: str, blocks: int, code: str, code_us: float) -> tuple[tuple[str, float], ...]:
+    """Figures behind `head_ps`, each with the microseconds it adds."""
+    launch = soc.launch
+    parts = {"launch.head_us": launch.head_us, "launch.per_block_us": launch.per_block_us * blocks}
+    parts[f"launch.code.{code}" if code in launch.code else "launch.cold_icache_us"] = code_us
+    if kind == "MIX":
+        parts["launch.mix_head_us"] = launch.mix_head_us
+        parts["launch.mix_full_us"] = launch.mix_full_us * min(blocks / soc.cores.ai_core_count, 1)
+    return tuple((key, us) for key, us in parts.items() if us)
 
 
 @lru_cache(maxsize=4096)

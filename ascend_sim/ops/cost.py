@@ -7,7 +7,7 @@ plus one launch, and are marked ``estimated``.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ascend_sim.engine.memory import CHUNK_BYTES
 from ascend_sim.engine.result import KernelTiming
-from ascend_sim.engine.simulate import head_ps, simulate_kernel
+from ascend_sim.engine.simulate import MATTERS, head_ps, simulate_kernel, weakest
 from ascend_sim.engine.timing import core_count, cycle_ps, exact, round_ps
 from ascend_sim.ops.registry import Launch, NoKernel, find, find_kernel
 from ascend_sim.ops.schema import OpCall, TensorSpec
@@ -40,7 +40,7 @@ class OpTiming:
     ``kernels`` are its launches in order (empty when ``estimated`` or without device work); ``task_ps`` is launch
     heads plus slowest cores; ``core_ps`` without the heads; ``busy_ps`` per pipe, summed over launches, mean of the
     used cores; ``bound`` the busiest pipe; ``confidence`` that of the weakest figure used; ``reason`` why the time
-    is only estimated.
+    is only estimated, ``roofline`` the figures of that estimate.
     """
 
     kernels: tuple[KernelTiming, ...]
@@ -58,6 +58,7 @@ class OpTiming:
     busy_ps: tuple[tuple[str, int], ...] = ()
     mhz: float = 0.0
     reason: str = ""
+    roofline: tuple[str, ...] = ()
 
     @property
     def us(self) -> float:
@@ -69,6 +70,26 @@ class OpTiming:
             name: {"busy_cycles": round(busy * self.mhz / 1e6), "ratio": busy / self.core_ps if self.core_ps else 0.0}
             for name, busy in self.busy_ps
         }
+
+    def rests_on(self) -> dict[str, float]:
+        """Figures of the chip that matter, most important first: each with the time that it decides as a share of the
+        task (pipes overlap, so the shares may sum to more than 1)."""
+        shares: dict[str, float] = dict.fromkeys(self.roofline, 1.0)
+        for kernel in self.kernels:
+            for key, share in kernel.rests_on:
+                shares[key] = shares.get(key, 0.0) + share * kernel.core_ps
+            for key, us in kernel.head_rests_on:
+                shares[key] = shares.get(key, 0.0) + us * 1e6
+            shares["cores.clock_mhz"] = shares.get("cores.clock_mhz", 0.0) + kernel.core_ps
+        if self.kernels:
+            shares = {key: ps / self.task_ps for key, ps in shares.items()}
+        matter = {key: share for key, share in shares.items() if share >= MATTERS}
+        return dict(sorted(matter.items(), key=lambda item: (-item[1], item[0])))
+
+    def figures(self, soc: Soc) -> dict[str, int]:
+        """How many of the figures that matter (`rests_on`) are measured, documented, derived and guessed."""
+        known = Counter(soc.figures[key].confidence for key in self.rests_on() if key in soc.figures)
+        return {word: known[word] for word in CONFIDENCES}
 
     def bytes(self) -> dict[str, int]:
         """Bytes moved to and from global memory, and how many of them hit in L2."""
@@ -150,7 +171,7 @@ def op_timing(
     for args, trace in planned.launches:
         where = _argument_addresses(args, trace, call, places)
         kernels.append(simulate_kernel(trace, soc, l2, where, timeline=timeline))
-    return _sum(tuple(kernels))
+    return _sum(tuple(kernels), soc)
 
 
 def _addresses(call: OpCall, given: Sequence[int] | None) -> list[int]:
@@ -184,20 +205,22 @@ def _argument_addresses(
     return out
 
 
-def _sum(kernels: tuple[KernelTiming, ...]) -> OpTiming:
+def _sum(kernels: tuple[KernelTiming, ...], soc: Soc) -> OpTiming:
+    task = sum(k.task_ps for k in kernels)
+    heads = (key for k in kernels for key, us in k.head_rests_on if us * 1e6 >= MATTERS * task)
     busy: dict[str, int] = {}
     for kernel in kernels:
         for pipe, ps in kernel.busy_ps.items():
             busy[pipe] = busy.get(pipe, 0) + ps
     return OpTiming(
         kernels=kernels,
-        task_ps=sum(k.task_ps for k in kernels),
+        task_ps=task,
         core_ps=sum(k.core_ps for k in kernels),
         cycles=sum(k.cycles for k in kernels),
         blocks=max(k.blocks for k in kernels),
         bound=max(busy, key=lambda p: (busy[p], p)) if busy else "scalar",
         estimated=False,
-        confidence=max((k.confidence for k in kernels), key=CONFIDENCES.index),
+        confidence=max((*(k.confidence for k in kernels), weakest(soc, heads)), key=CONFIDENCES.index),
         gm_read=sum(k.gm_read for k in kernels),
         gm_write=sum(k.gm_write for k in kernels),
         l2_hit=sum(k.l2_hit for k in kernels),
@@ -256,6 +279,7 @@ def _roofline(call: OpCall, soc: Soc, l2: L2 | None, places: Sequence[int], reas
         busy_ps=((bound, core),),
         mhz=mhz,
         reason=reason,
+        roofline=("cores.clock_mhz" if compute > traffic else "memory.read_gbps", "launch.head_us"),
     )
 
 

@@ -202,3 +202,17 @@ def test_multiply_accumulates(op: str, inputs: list, attrs: dict, macs: int) -> 
     found = ops.find(op)
     assert found is not None
     assert work_of(call, found.family).macs == macs
+
+
+@pytest.mark.parametrize("name", ["Ascend910B2", "Ascend310P3", "Ascend910A", "Ascend310"])
+def test_a_time_names_the_figures_it_rests_on(name: str) -> None:
+    """The confidence word is that of the weakest figure, and a figure that is said to decide the time does."""
+    soc = load_soc(name)
+    call = ops.call("MatMulV2", [TensorSpec((1024, 1024), "float16")] * 2, {})
+    timing = cost.op_timing(call, soc)
+    counts = timing.figures(soc)
+    assert sum(counts.values()) == len(timing.rests_on())
+    assert timing.confidence == next(word for word in reversed(list(counts)) if counts[word])
+    slower = cost.op_timing(call, soc.override({"cube.fp16_cycles_per_fractal": 4.0}))
+    assert slower.us > timing.us
+    assert slower.rests_on()["cube.fp16_cycles_per_fractal"] > timing.rests_on()["cube.fp16_cycles_per_fractal"]
