@@ -187,7 +187,8 @@ def execute(model_id: int, input_dataset: int, output_dataset: int, /) -> int:
     model, task = made
     thread = host_thread()
     model.stream.submit(task, thread)
-    model.stream.synchronize(thread)
+    if model.stream.synchronize(thread) is not Wait.DONE:
+        return errors.fail(errors.RT_STREAM_SYNC_TIMEOUT, f"the stream of model {model_id} never finishes.")
     return task_failure(model.stream)
 
 

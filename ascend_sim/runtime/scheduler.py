@@ -28,6 +28,7 @@ class Scheduler:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
+        self.interrupt: KeyboardInterrupt | None = None  # came while a task ran, and belongs to who stepped it
 
     def _next(self, device: Device, limit: int | None) -> Device | None:
         """The device to step: the target, or one whose event it waits for; earliest next event first."""
@@ -52,7 +53,7 @@ class Scheduler:
         if device.env.peek() <= until:
             with self.lock:
                 while (target := self._next(device, until)) is not None:
-                    target.env.step()
+                    self._step(target)
 
     def drive(self, device: Device, goal: Callable[[], bool], limit: int | None = None) -> bool:
         """Step until ``goal()``; False when nothing is left to happen (up to ``limit``) before that."""
@@ -60,8 +61,14 @@ class Scheduler:
             target = self._next(device, limit)
             if target is None:
                 return False
-            target.env.step()
+            self._step(target)
         return True
+
+    def _step(self, device: Device) -> None:
+        device.env.step()
+        if self.interrupt is not None:
+            interrupt, self.interrupt = self.interrupt, None
+            raise interrupt
 
     def wait(self, device: Device, goal: Callable[[], bool], limit: int | None = None) -> Wait:
         """Block the calling host thread until ``goal()``.

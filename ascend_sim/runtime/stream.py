@@ -96,6 +96,8 @@ class Stream:
                 self._fail(failure)
             except Exception as error:  # a task must never take the device down
                 self._fail(TaskFailure("inner", f"task {task.name!r} failed: {type(error).__name__}: {error}"))
+            except KeyboardInterrupt as stop:  # raised where the host steps the device; the task is dropped
+                device.scheduler.interrupt = stop
             if queue and queue[0] is task:  # not closed meanwhile
                 queue.popleft()
                 if not queue:

@@ -63,6 +63,22 @@ def test_execute_gives_the_right_numbers(model: Loaded) -> None:
     assert acl.mdl.unload(model.id) == 0
 
 
+def test_an_interrupted_execution_leaves_nothing_behind(model: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while values are computed: the next execution is right, not the one before it once more."""
+    from ascend_sim.graph.executor import LoadedModel
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LoadedModel, "run_values", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            acl.mdl.execute(model.id, model.inputs, model.outputs)
+    assert acl.mdl.execute(model.id, model.inputs, model.outputs) == 0
+    assert np.allclose(model.result(), expected(model.x), atol=4e-3)
+    assert acl.rt.synchronize_device() == 0
+
+
 def test_description(model: Loaded, fails: Fails) -> None:
     desc = model.desc
     assert (acl.mdl.get_num_inputs(desc), acl.mdl.get_num_outputs(desc)) == (1, 1)
