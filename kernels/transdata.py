@@ -8,7 +8,9 @@ from ascend_sim import asc
 from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.schema import OpCall
 
+from ._filter_layout import filter_layout_launch
 from ._five_hd import five_hd_launch
+from ._five_hd32 import five_hd_wide_launch
 from ._layouts import rewire
 from ._nz import C0, nz_launch, panels_launch
 from ._vector import item_bytes
@@ -22,14 +24,16 @@ _PLAIN = ("NCHW", "ND")
 
 @kernel("TransData")
 def plan_transdata(call: OpCall, soc: Soc) -> list[asc.Launch]:
-    """NCHW or NHWC <-> NC1HWC0, ND <-> FRACTAL_NZ and NCHW -> FRACTAL_Z of 16-bit types. Raises `NoKernel` for
-    other pairs."""
+    """NCHW or NHWC <-> NC1HWC0, ND <-> FRACTAL_NZ and NCHW -> FRACTAL_Z of 16-bit types, NCHW <-> NC1HWC0 and
+    FRACTAL_Z of 32-bit ones. Raises `NoKernel` for other pairs."""
     x, y = call.inputs[0], call.outputs[0]
     if x is None:
         raise NoKernel("no input")
     pair = {x.format, y.format}
     if "NC1HWC0" in pair and pair & set(_PLAIN) and len((x if x.format in _PLAIN else y).shape) == 4:
-        return [five_hd_launch(x, y, soc)]
+        return [(five_hd_wide_launch if item_bytes(x.dtype) == 4 else five_hd_launch)(x, y, soc)]
+    if "FRACTAL_Z" in pair and pair & set(_PLAIN) and item_bytes(x.dtype) == 4 and int(call.attr("groups", 1)) == 1:
+        return [filter_layout_launch(x, y, soc)]
     if pair == {"NHWC", "NC1HWC0"}:
         blocked, plain = (y, x) if y.format == "NC1HWC0" else (x, y)
         if item_bytes(x.dtype) != 2 or blocked.shape[-1] != C0:

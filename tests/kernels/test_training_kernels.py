@@ -8,6 +8,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from ascend_sim import ops
+from ascend_sim.isa import layout
+from ascend_sim.ops.registry import find_kernel
+from ascend_sim.ops.schema import OpCall, TensorSpec
+from ascend_sim.soc import load_soc
+
 B2 = "Ascend910B2"
 KINDS = {"float16": np.float16, "float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
 rng = np.random.default_rng(0)
@@ -115,3 +121,34 @@ def test_transposes_of_any_width(
 ) -> None:
     x = (rng.standard_normal(shape) * 1000).astype(dtype)
     close(*run_op("Transpose", [x, np.asarray(perm)], B2, const=(1,)))
+
+
+@pytest.mark.parametrize(("n", "c", "h", "w"), [(2, 16, 13, 13), (3, 64, 7, 9), (1, 20, 40, 30), (2, 8, 5, 5), (1, 3, 100, 100)])
+@pytest.mark.parametrize("c0", [8, 16])
+def test_float32_in_channel_blocks(n: int, c: int, h: int, w: int, c0: int) -> None:
+    """NCHW -> NC1HWC0 with blocks of 8 or 16 channels and back."""
+    x = rng.standard_normal((n, c, h, w)).astype(np.float32)
+    packed = layout.nchw_to_nc1hwc0(x, c0)
+    spec = TensorSpec(packed.shape, "float32", "NC1HWC0", x.shape, "NCHW")
+    check_layout(x, packed, spec)
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(16, 8, 3), (48, 24, 3), (64, 3, 11), (20, 12, 5), (32, 16, 1)])
+def test_float32_filters_in_fractals(n: int, c: int, k: int) -> None:
+    x = rng.standard_normal((n, c, k, k)).astype(np.float32)
+    packed = layout.oihw_to_fractal_z(x, 8)
+    check_layout(x, packed, TensorSpec(packed.shape, "float32", "FRACTAL_Z", x.shape, "NCHW"))
+
+
+def check_layout(x: Any, packed: Any, spec: TensorSpec) -> None:
+    """The TransData kernels both ways, bit for bit."""
+    plain = TensorSpec(x.shape, "float32", "NCHW")
+    for a, b, source, target in ((plain, spec, x, packed), (spec, plain, packed, x)):
+        call = OpCall("TransData", (a,), (b,), (("dst_format", b.format), ("groups", 1), ("src_format", a.format)))
+        ops.load()
+        plan = find_kernel("TransData")
+        assert plan is not None
+        (launch,) = plan(call, load_soc(B2))
+        out = np.zeros(b.nbytes, np.uint8)
+        launch.execute([np.ascontiguousarray(source).reshape(-1).view(np.uint8).copy(), out])
+        assert np.array_equal(out.view(np.float32).reshape(target.shape), target)
