@@ -6,6 +6,8 @@ follows the current sources. Message ids name the class of the mistake; the word
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import deque
 from typing import Any, Final
 
@@ -110,6 +112,9 @@ def explain(code: int, problem: str, related: str = "") -> None:
     if related:
         text += f" Related: {related}"
     (_process_messages if _process_wide else thread.messages).appendleft(text)
+    if os.environ.get("ASCEND_SLOG_PRINT_TO_STDOUT") == "1":  # CANN's own switch
+        sys.stdout.write(f"[ERROR] ASCENDCL({os.getpid()},{thread.index}): {text}\n")
+        sys.stdout.flush()
 
 
 def fail(code: int, problem: str, related: str = "") -> int:

@@ -14,6 +14,7 @@ from types import TracebackType
 from ascend_sim import soc
 from ascend_sim.cli.errors import CommandError
 
+SHOWN_MESSAGES = 3  # of a failed program, the newest first
 SHIMS = {"asc": "ascend_sim.asc.shim"}  # name programs import -> module whose install() provides it
 
 
@@ -46,9 +47,18 @@ def run(args: argparse.Namespace) -> int:
             raise CommandError(str(error)) from error
     for name in args.shim:
         importlib.import_module(SHIMS[name]).install()
-    if args.profile is None:
-        return run_script(args.script, args.args, args.module)
-    return _run_profiled(args)
+    code = run_script(args.script, args.args, args.module) if args.profile is None else _run_profiled(args)
+    if code:
+        _explain()
+    return code
+
+
+def _explain() -> None:
+    """Why calls of a failed program failed, as far as it did not ask itself."""
+    errors = sys.modules.get("acl.errors")
+    messages = errors.take_messages() if errors is not None else None
+    for line in (messages or "").splitlines()[:SHOWN_MESSAGES]:
+        print(f"ascend-sim: {line}", file=sys.stderr)
 
 
 def _run_profiled(args: argparse.Namespace) -> int:

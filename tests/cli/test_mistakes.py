@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -101,6 +102,19 @@ def test_a_failing_program_shows_its_own_frames(tmp_path: Path, capsys: pytest.C
     assert main(["run", str(app)]) == 1
     error = capsys.readouterr().err
     assert "as written" in error and "in broken" in error and "runpy" not in error
+
+
+def test_a_failing_program_that_shows_only_the_code(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(
+        "import acl, sys\nacl.init(); acl.rt.set_device(0)\nsys.exit(acl.mdl.load_from_file('no.om')[1] % 256)\n"
+    )
+    command = [sys.executable, "-m", "ascend_sim.cli.main", "run", str(app)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 145002 % 256 and "'no.om' does not exist" in result.stderr
+    environment = {**os.environ, "ASCEND_SLOG_PRINT_TO_STDOUT": "1"}
+    result = subprocess.run([sys.executable, str(app)], capture_output=True, text=True, check=False, env=environment)
+    assert result.stdout.startswith("[ERROR]") and "'no.om' does not exist" in result.stdout
 
 
 def test_interrupted_program(tmp_path: Path) -> None:
