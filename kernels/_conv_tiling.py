@@ -434,4 +434,10 @@ def core_cycles(p: ConvProblem, b: CubeBuffers, t: ConvTiling, images: int, grou
     first = (a_first + w_first) / FEED_BYTES
     final = t.tile_m * t.tile_n * (EXIT_CYCLES[b.fixpipe] + p.exit_cycles)
     total = max(*busy, dma) if not single else max(busy) + dma / 2
+    if b.cores == 1 or not b.fixpipe:  # a load starts with the unit before the one that needs it
+        units = work * tiles_m * tiles_n * ceil_div(p.c1, stretch)
+        loads, size = (a_dma, t.a_bytes) if a_dma >= w_dma else (w_dma, t.w_bytes)
+        late = size / FEED_BYTES + DMA_CYCLES - max(busy) / units
+        if loads < units and late > 0:
+            total = max(total, max(busy) + (loads - 1) * late)
     return total + first + final + (stretches - work * tiles_m * tiles_n) * SWITCH_CYCLES

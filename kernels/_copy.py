@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _BITS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint32"}
 _SCALAR_LIMIT = 4096  # elements that may go through the scalar unit before a plan gives up
+MORE = 4  # buffers for small tiles
 _SPLIT_BYTES = 4096  # a run is not cut into smaller pieces than this to occupy more cores
 
 
@@ -109,10 +111,10 @@ class Part:
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """Parts in order; tiles are numbered through; each core takes ``units`` of them."""
+    """Parts in order; tiles are numbered through; core i takes those from ``starts[i]`` to ``starts[i + 1]``."""
 
     parts: tuple[Part, ...]
-    units: int
+    starts: tuple[int, ...]
     buffers: int
     slot_bytes: int
     dtype: str
@@ -124,11 +126,11 @@ class CopyPlan:
         return sum(p.tiles for p in self.parts)
 
     def count(self, block: int) -> int:
-        return min(self.units, self.total - block * self.units)
+        return self.starts[block + 1] - self.starts[block]
 
     def signature(self, block: int) -> object:
         """The runs of equal tiles of a block."""
-        first, end = block * self.units, block * self.units + self.count(block)
+        first, end = self.starts[block], self.starts[block + 1]
         runs: list[object] = []
         base = 0
         for k, part in enumerate(self.parts):
@@ -143,7 +145,7 @@ class CopyPlan:
 
     def start(self, block: int) -> tuple[int, int]:
         """First element of a block in its source and in its destination."""
-        tile = block * self.units
+        tile = self.starts[block]
         for part in self.parts:
             if tile < part.tiles:
                 src, dst, _, _ = part.where(tile)
@@ -175,7 +177,7 @@ def copy_kernel(*gm: asc.GlobalAddress, plan: CopyPlan) -> None:
         asc.wait_flag(asc.HardEvent.V_MTE3, 0)
     mover = Mover(plan.buffers)
     index = asc.get_block_idx()
-    first, end = index * plan.units, index * plan.units + plan.count(index)
+    first, end = plan.starts[index], plan.starts[index + 1]
     base = 0
     for part in plan.parts:
         low, high = max(first, base), min(end, base + part.tiles)
@@ -226,6 +228,20 @@ def _part(box: Box, item: int, room: int, cores: int, soc: Soc) -> Part:
     return Part(box.src, box.dst, box.at_src, box.at_dst, outer, rows, length, piece, tile, io, last)
 
 
+def _deal_tiles(parts: Sequence[Part], cores: int) -> tuple[int, ...]:
+    """First tile of every core, and the end. Runs of equally many tiles, unless these differ so much in size that
+    runs of equal size are shorter by a quarter."""
+    sizes = np.concatenate([np.full(p.tiles, p.tile * min(p.piece, p.length)) for p in parts])
+    units, blocks = deal(len(sizes), cores)
+    plain = np.minimum(np.arange(blocks + 1) * units, len(sizes))
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    even = np.unique(np.searchsorted(ends, np.arange(1, cores) * ends[-1] / cores))
+    even = np.concatenate([[0], even[(even > 0) & (even < len(sizes))], [len(sizes)]])
+    longest = [int(np.diff(ends[starts]).max()) for starts in (plain, even)]
+    chosen = even if 4 * longest[1] < 3 * longest[0] else plain
+    return tuple(int(i) for i in chosen)
+
+
 def copy_launch(
     boxes: Sequence[Box],
     inputs: Sequence[tuple[tuple[str, int], TensorSpec]],
@@ -250,11 +266,17 @@ def copy_launch(
     parts = tuple(_part(b, item, slot, cores, soc) for b in boxes if all(a[0] for a in b.axes))
     if not parts:
         raise NoKernel("nothing to move")
-    total = sum(p.tiles for p in parts)
-    units, blocks = deal(total, cores)
+    starts = _deal_tiles(parts, cores)
+    blocks = len(starts) - 1
+    units = max(b - a for a, b in pairwise(starts))
+    buffers = buffers if units > 1 else 1
+    largest = max(p.tile * p.io.pitch for p in parts) * item
+    room = soc.buffers.ub_bytes // MORE // BLOCK * BLOCK
+    if buffers > 1 and units > 2 and not (constants or soc.chip.split_cores) and largest <= room:
+        buffers, slot = MORE, room  # short transfers hide each other's latency
     filled = slot // item if constants else 0
     word = fill_word(fill or 0.0, outputs[0][1].dtype) if constants else 0
-    plan = CopyPlan(parts, units, buffers if units > 1 else 1, slot, _BITS[item], filled, word)
+    plan = CopyPlan(parts, starts, buffers, slot, _BITS[item], filled, word)
     described = [(f"x{i}", a, s, "in") for i, (a, s) in enumerate(inputs)]
     described += [(f"y{i}", a, s, "out") for i, (a, s) in enumerate(outputs)]
     return asc.Launch(

@@ -109,7 +109,7 @@ def plan_memory(graph: Graph) -> MemoryPlan:
             if not name or owner not in places:
                 continue
             place = places[owner]
-            if offset:
+            if owner != name:
                 place = Place(place.region, place.value + offset, graph.specs[name].nbytes)
             plan.places[name] = place
     for name in (*graph.inputs, *graph.outputs):
