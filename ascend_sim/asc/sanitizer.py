@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -160,9 +160,10 @@ class Sanitizer:
 
     def arguments(self, buffers: Sequence[Bytes]) -> None:
         """The global memory of the launch."""
-        for (name, _, nbytes, role), data in zip(self.launch.gm, buffers, strict=True):
-            if id(data) not in self.gm:
-                self.gm[id(data)] = GlobalMemory(f"argument {name}", role, data, nbytes)
+        for i, ((name, _, nbytes, role), data) in enumerate(zip(self.launch.gm, buffers, strict=True)):
+            between = role == "out" and i < len(self.launch.args) and self.launch.args[i][0] == "workspace"
+            if id(data) not in self.gm:  # (an intermediate result of an operator is no result yet)
+                self.gm[id(data)] = GlobalMemory(f"argument {name}", "workspace" if between else role, data, nbytes)
 
     def writer_elsewhere(self, watch: CoreWatch, memory: Any, address: int) -> Place | None:
         """The line that writes the same bytes of this memory on another core of the same kind."""
@@ -249,7 +250,11 @@ class Sanitizer:
             block_of.append(known[key])
         args = tuple(GmArg(name, nbytes, role) for name, _, nbytes, role in self.launch.gm)
         dependent = any(w.core.value_dependent for w in self.watches)
-        return KernelTrace(self.launch.name, self.launch.kind, tuple(blocks), tuple(block_of), args, dependent)
+        rest = {f.name for f in fields(KernelTrace)} & {"code", "serial"}  # what a launch says of its code as a whole
+        return KernelTrace(
+            self.launch.name, self.launch.kind, tuple(blocks), tuple(block_of), args, dependent,
+            **{name: getattr(self.launch, name) for name in rest},
+        )  # fmt: skip
 
 
 class _WatchedLaunch(Launch):

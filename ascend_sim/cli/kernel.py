@@ -34,11 +34,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--trace", type=Path, metavar="OUT.json", help="write the instruction timeline (Perfetto)")
     parser.add_argument("--no-hints", action="store_true", help="leave hints out of the report")
     parser.add_argument("--json", action="store_true", help="machine readable; the program's own output to stderr")
-    parser.add_argument("args", nargs="*", help="arguments of the program (behind -- when they begin with a dash)")
+    parser.add_argument("--args", nargs=argparse.REMAINDER, default=[], help="everything behind it is for the program")
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    from ascend_sim.asc import shim
     from ascend_sim.asc.device import device
     from ascend_sim.asc.sanitizer import Sanitizer, listen
 
@@ -51,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if args.soc:
         os.environ["ASCEND_SIM_SOC"] = args.soc
         device().set_platform(args.soc)
+    shim.install()  # kernels written for pyasc say "import asc"
     launches: list[Sanitizer] = []
     with listen(launches.append), _program_output(args.json):
         if args.function:
@@ -94,12 +96,19 @@ class _Result:
         self.timing = None
         self.trace = None
         self.untimed = self.report.stopped
-        if not self.untimed:
-            self.trace = sanitizer.trace()
+        if self.untimed:
+            return
+        # what was executed, data-dependent branches as taken; where cores work for each other only a trace without
+        # values shows both sides
+        for make in (sanitizer.trace, self.launch.trace):
             try:
+                self.trace = make()
                 self.timing = simulate_kernel(self.trace, self.launch.soc, timeline=timeline)
             except (DeadlockError, soc.SocError, ValueError) as error:
                 self.untimed = str(error)
+            else:
+                self.untimed = ""
+                return
 
     def pipes(self) -> dict[str, dict[str, float]]:
         timing = self.timing

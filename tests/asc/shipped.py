@@ -17,7 +17,8 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class Case(NamedTuple):
-    """One operator call: ``shapes`` of its inputs (None: absent), storage ``formats``, ``types``, attributes."""
+    """One operator call: ``shapes`` of its inputs (None: absent), storage ``formats``, ``types``, attributes, inputs
+    with given ``values`` (constants of the call when listed in ``const``)."""
 
     name: str
     op: str
@@ -27,6 +28,8 @@ class Case(NamedTuple):
     out_format: str | None = None
     attrs: dict[str, Any] = {}  # noqa: RUF012 (never changed)
     const: tuple[int, ...] = ()
+    values: dict[int, tuple[int, ...]] = {}  # noqa: RUF012 (never changed)
+    roomy: bool = False  # needs the whole unified buffer
 
 
 class Ready(NamedTuple):
@@ -97,6 +100,8 @@ def prepare(case: Case, soc: Any) -> Ready | None:
             continue
         dtype = case.types[i] if i < len(case.types) else "float16"
         array = values_of(rng, shape, dtype)
+        if i in case.values:
+            array = np.asarray(case.values[i], array.dtype).reshape(shape)
         const = array.tobytes() if i in case.const else None
         arrays.append(array)
         logical.append(TensorSpec(shape, dtype, "NCHW" if len(shape) == 4 else "ND", const=const))
@@ -180,6 +185,31 @@ CASES = (
     Case("reduce_max", "ReduceMaxD", ((30, 500),), attrs={"axes": (0,)}),
     Case("reduce_mean_hw", "ReduceMeanD", ((2, 32, 7, 9),), formats=FIVE, attrs={"axes": (2, 3), "keep_dims": True}),
     Case("layer_norm", "LayerNorm", ((12, 256), (256,), (256,)), attrs={"begin_norm_axis": 1, "begin_params_axis": 1}),
+    Case("rms_norm", "RmsNorm", ((77, 67), (67,))),
+    Case("bn_infer", "BNInfer", ((2, 32, 7, 9), (32,), (32,), (32,), (32,)), ("float16",) + ("float32",) * 4, FIVE),
+    Case("group_norm", "GroupNorm", ((2, 8, 6, 7), (8,), (8,)), attrs={"num_groups": 4, "eps": 1e-5}, roomy=True),
+    Case("arg_max", "ArgMaxD", ((37, 67),), attrs={"dimension": 1}),
+    Case("swiglu", "SwiGlu", ((12, 256),), attrs={"dim": -1}),
+    Case("relu_grad", "ReluGrad", ((5000,), (5000,))),
+    Case("momentum", "ApplyMomentumD", ((5000,), (5000,), (), (5000,), ()), ("float32",) * 5,
+         attrs={"use_nesterov": False}),
+    Case("adam_w", "ApplyAdamWV2", ((3000,), (3000,), (3000,), (3000,), (1,)), ("float32",) * 5,
+         attrs={"lr": 0.01, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.01, "eps": 1e-6}),
+    Case("tensor_move", "TensorMove", ((40, 300),)),
+    Case("fills", "Fills", ((40, 300),), attrs={"value": 3.0}),
+    Case("attention", "FusedInferAttentionScore", ((1, 40, 2, 64), (1, 200, 2, 64), (1, 200, 2, 64)),
+         attrs={"num_heads": 2, "num_key_value_heads": 2, "scale": 0.125, "input_layout": "BSND"}),
+    Case("attention_row", "IncreFlashAttention", ((2, 1, 2, 64), (2, 130, 2, 64), (2, 130, 2, 64)),
+         attrs={"num_heads": 2, "scale_value": 0.125, "input_layout": "BSND"}),
+    Case("quant_matmul", "QuantBatchMatmulV3", ((40, 96), (96, 64), (64,)), ("int8", "int8", "float32"),
+         attrs={"dtype": "float16"}, roomy=True),
+    Case("grouped_matmul", "GroupedMatmul", ((60, 96), (3, 96, 80), None, (3,)), ("float16", "float16", "", "int64"),
+         const=(3,), values={3: (7, 30, 60)}),
+    Case("conv_grad_input", "Conv2DBackpropInput", ((4,), (24, 20, 3, 3), (1, 24, 9, 9)),
+         ("int32", "float16", "float16"), ("", "FRACTAL_Z", "NC1HWC0"), "NC1HWC0", CONV, (0,), {0: (1, 20, 9, 9)}),
+    Case("conv_grad_filter", "Conv2DBackpropFilter", ((2, 20, 9, 9), (4,), (2, 24, 9, 9)),
+         ("float16", "int32", "float16"), ("NC1HWC0", "", "NC1HWC0"), "FRACTAL_Z",
+         CONV | {"filter_size": (24, 20, 3, 3)}, (1,), {1: (24, 20, 3, 3)}),
     Case("trans_5hd", "TransData", ((1, 40, 9, 11),), out_format="NC1HWC0",
          attrs={"src_format": "NCHW", "dst_format": "NC1HWC0"}),
     Case("trans_nchw", "TransData", ((1, 40, 9, 11),), formats=FIVE, out_format="NCHW",

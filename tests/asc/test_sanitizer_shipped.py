@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from shipped import BY_NAME, CASES, Case, prepare, run
 from ascend_sim.asc.sanitizer import Report, check
 from ascend_sim.soc import load_soc
 
+UB_BYTES = 32768
 CHIPS = ("Ascend310", "Ascend310P3", "Ascend910A", "Ascend910B2", "Ascend310B1")
 
 
@@ -35,28 +37,32 @@ def reports(case: Case, soc: Any) -> list[Report]:
     return found
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-def test_shipped_kernels_are_clean(chip: str) -> None:
+def demand_clean(cases: Sequence[Case], soc: Any) -> int:
     seen = 0
-    for case in CASES:
-        for report in reports(case, narrow(chip, 32768)):
+    for case in cases:
+        for report in reports(case, soc):
             assert report.clean, f"{case.name}: {report.text(hints=False)}"
             assert not [f for f in report.of("info") if f.code != "ErrorRead2"], report.text()
             seen += 1
-    assert seen >= 40
+    return seen
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_shipped_kernels_are_clean(chip: str) -> None:
+    assert demand_clean(CASES[CHIPS.index(chip) % 3 :: 3], narrow(chip)) >= 15
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chip", CHIPS)
-def test_shipped_kernels_are_clean_on_whole_chips(chip: str) -> None:
-    for case in CASES:
-        for report in reports(case, load_soc(chip)):
-            assert report.clean, f"{case.name}: {report.text(hints=False)}"
+def test_all_shipped_kernels_are_clean(chip: str) -> None:
+    assert demand_clean([c for c in CASES if not c.roomy], narrow(chip, UB_BYTES)) >= 55
+    assert demand_clean(CASES, load_soc(chip)) >= 55
 
 
 def orders_agree(chip: str, names: list[str]) -> None:
     for name in names:
-        ready = prepare(BY_NAME[name], narrow(chip, 32768))
+        case = BY_NAME[name]
+        ready = prepare(case, narrow(chip, None if case.roomy else UB_BYTES))
         if ready is None:
             continue
 
@@ -78,9 +84,9 @@ def test_order_does_not_matter_to_any_shipped_kernel(chip: str) -> None:
 
 
 def verdicts(chip: str, names: list[str], each: int) -> list[Verdict]:
-    soc = narrow(chip, 32768)
     out: list[Verdict] = []
     for seed, name in enumerate(names):
+        soc = narrow(chip, None if BY_NAME[name].roomy else UB_BYTES)
         ready = prepare(BY_NAME[name], soc)
         if ready is None:
             continue
@@ -102,9 +108,9 @@ def demand(found: list[Verdict], alone: float, placed: float) -> None:
 
 
 def test_mutants_of_shipped_kernels_are_found() -> None:
-    found = verdicts("Ascend910B2", ["add", "matmul", "conv", "softmax", "concat"], 8)
-    found += verdicts("Ascend310P3", ["conv1x1"], 8)
-    assert len([v for v in found if v.wrong]) >= 25
+    found = verdicts("Ascend910B2", ["add", "matmul", "conv", "softmax", "concat"], 6)
+    found += verdicts("Ascend310P3", ["conv1x1"], 6)
+    assert len([v for v in found if v.wrong]) >= 20
     demand(found, 0.9, 0.9)
 
 

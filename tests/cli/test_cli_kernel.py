@@ -77,13 +77,13 @@ def test_json_and_other_chips(program: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_findings_fail(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, program, "--", "--race")
+    code, out, _ = run(capsys, program, "--args", "--race")
     assert code == 1
     assert "[ErrorSync2]" in out and "double.py:18: asc.muls(b, a, 2.0, N)" in out and "double.py:14" in out
 
 
 def test_a_failing_program_fails(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, program, "--", "--wrong")
+    code, out, err = run(capsys, program, "--args", "--wrong")
     assert code == 1 and "values differ" in err and "no findings" in out
 
 
