@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 
 from ascend_sim import ops
-from ascend_sim.cli.model import load, time_model
+from ascend_sim.api import Simulator
 from ascend_sim.cli.table import render
 from ascend_sim.graph.executor import LoadedModel
+from ascend_sim.graph.load import load_network
 from ascend_sim.ops.work import work_of
 from ascend_sim.soc import Soc, load_soc
 
@@ -41,8 +42,8 @@ def main() -> int:
     for name in args.chips:
         chip = load_soc(name)
         for batch in args.batch:
-            model = load(args.model, chip, batch, "")
-            us = time_model(model, chip, "warm")["us"]
+            model = load_network(args.model, chip, batch)
+            us = Simulator(chip).model(model).us
             least = roofline_us(model, chip)
             broken |= us < least
             rows.append([chip.name, batch, f"{us:.0f}", f"{batch * 1e6 / us:.0f}", f"{batch * 1e6 / least:.0f}",

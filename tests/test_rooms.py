@@ -24,7 +24,8 @@ ALLOWED = {
     "graph": ENGINE | {"asc", "ops", "runtime"},
     "dvpp": ENGINE | {"ops", "runtime"},
     "acl": ENGINE | {"asc", "ops", "runtime", "graph", "dvpp", "profiling"},
-    "cli": ENGINE | {"asc", "ops", "runtime", "graph", "dvpp", "profiling", "acl", "kernels"},
+    "api": ENGINE | {"ops", "runtime", "graph", "profiling"},
+    "cli": ENGINE | {"api", "asc", "ops", "runtime", "graph", "dvpp", "profiling", "acl", "kernels"},
 }
 # single doors that are left open on purpose
 DOORS = {

@@ -32,6 +32,7 @@ from ascend_sim.profiling.accuracy_page import (
     unpredicted_groups,
     write_page,
 )
+from ascend_sim.profiling.bands import write_bands
 from ascend_sim.profiling.calibration import ModelRow, OpRow, RowError, half_of, read_rows
 from ascend_sim.profiling.row_calls import call_of
 from ascend_sim.profiling.row_shapes import NotPredicted
@@ -50,6 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes to predict with (default 1)")
     parser.add_argument("--worst", type=int, default=10, metavar="N", help="list the N worst rows (default 10)")
     parser.add_argument("--report", metavar="FILE", help="also write the accuracy page (Markdown, plots beside it)")
+    parser.add_argument("--bands", metavar="FILE", help="also write the error bands that predictions carry")
     parser.add_argument("--json", action="store_true", help="machine readable")
     parser.set_defaults(func=run)
 
@@ -66,6 +68,11 @@ def run(args: argparse.Namespace) -> int:
             write_page(outcomes, Path(args.report), args.half, _command(args))
         except OSError as error:
             raise CommandError(f"--report {args.report}: {error.strerror or error}") from error
+    if args.bands:
+        try:
+            write_bands(outcomes, Path(args.bands), _command(args))
+        except OSError as error:
+            raise CommandError(f"--bands {args.bands}: {error.strerror or error}") from error
     if args.json:
         json.dump(as_json(outcomes), sys.stdout)
         print()
@@ -77,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 def _command(args: argparse.Namespace) -> str:
     """The command line that was given, as the report shows it."""
     words = ["ascend-sim", "validate", *args.rows]
-    for name in ("models", "soc", "family", "half", "report"):
+    for name in ("models", "soc", "family", "half", "report", "bands"):
         value = getattr(args, name)
         words += [f"--{name}", str(value)] if value else []
     return " ".join(words)
@@ -131,6 +138,7 @@ def predict_op(row: OpRow) -> Outcome:
         bound=used.bound,
         estimated=used.estimated,
         confidence=used.confidence,
+        figures=tuple(dict.fromkeys((*used.rests_on(), *(both.rests_on() if both else ())))),
         reason=used.reason,
     )
 
@@ -140,17 +148,20 @@ def _unpredicted(row: OpRow, reason: str) -> Outcome:
 
 
 def _cold_and_warm(call: Any, soc: Soc, state: str) -> tuple[OpTiming, OpTiming | None]:
-    """``cold`` rows are benchmarks that flush: L2 full of clean foreign lines. Other rows come out of networks, so other
-    kernels' code ran before; their cold end finds L2 full of foreign lines to write back, their warm end is the next
-    run on the same buffers."""
+    """``cold`` rows are benchmarks that flush: L2 full of clean foreign lines. Other rows come out of networks, so
+    other kernels' code ran before; their cold end finds L2 full of foreign lines to write back, their warm end is the
+    next run on the same buffers."""
     l2 = L2(soc)
     if state == "cold":
         l2.flush_cold()
         return op_timing(call, soc, l2), None
-    l2.fill_dirty()
     l2.network = True
-    cold = op_timing(call, soc, l2)
-    return cold, op_timing(call, soc, l2)
+    op_timing(call, soc, l2)
+    warm = op_timing(call, soc, l2)
+    if state == "warm":
+        return warm, warm
+    l2.fill_dirty()
+    return op_timing(call, soc, l2), warm
 
 
 def _busy_us(timing: OpTiming) -> dict[str, float]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ascend_sim.api import Simulator
 from ascend_sim.cli.errors import CommandError
-from ascend_sim.cli.model import time_model
 from ascend_sim.graph.atc_flags import compile_options, parse_flags
 from ascend_sim.graph.compile import compile_model
 from ascend_sim.graph.errors import AtcError, OmError
 from ascend_sim.graph.executor import LoadedModel
 from ascend_sim.profiling.accuracy import Outcome, tidy
 from ascend_sim.profiling.calibration import ModelRow
-from ascend_sim.soc import CONFIDENCES, Soc, SocError, load_soc
+from ascend_sim.soc import Soc, SocError, load_soc
 
 # Flags that say where files are and what for, not how to convert: the command decides those.
 _OWN = ("model", "framework", "output", "soc_version", "mode", "input_shape", "dynamic_batch_size", "log")
@@ -49,11 +48,8 @@ class Models:
             raise ValueError(f"there is no {path.name} in the directory of --models")
         soc = load_soc(row.soc)
         model, notes = self._compile(path, soc, row.batch)
-        report = time_model(model, soc, "warm")
-        bounds: Counter[str] = Counter()
-        for op in report["ops"]:
-            bounds[op["bound"]] += op["us"]
-        guessed = sorted({op["type"] for op in report["ops"] if op["estimated"]})
+        report = Simulator(soc).model(model)
+        guessed = sorted({op.op for op in report.ops if op.estimated})
         if guessed:
             notes.append(f"roofline for {', '.join(guessed)}")
         return Outcome(
@@ -63,10 +59,11 @@ class Models:
             op=row.model,
             us_measured=row.us,
             batch=row.batch,
-            us_predicted=report["us"],
-            bound=max(bounds, key=lambda pipe: (bounds[pipe], pipe)) if bounds else None,
-            estimated=bool(guessed),
-            confidence=max((op["confidence"] for op in report["ops"]), key=CONFIDENCES.index, default=""),
+            us_predicted=report.us,
+            bound=report.bound,
+            estimated=report.estimated,
+            confidence=report.confidence,
+            figures=tuple(report.rests_on),
             reason="; ".join(notes),
         )
 

@@ -22,7 +22,8 @@ class Outcome:
 
     ``us_predicted`` is None when nothing was (``reason`` says why); ``us_predicted_cold`` is set where L2 was unknown,
     and then ``us_predicted`` is the warm time. ``pipes`` and ``pipes_cold`` are busy times in us by pipe, mean over
-    the used cores; ``pipe_us_measured`` the same from the profile. ``pipe_cycles`` and ``ratios`` go with ``pipes``.
+    the used cores; ``pipe_us_measured`` the same from the profile. ``pipe_cycles`` go with ``pipes``.
+    ``figures`` are those of the chip that the prediction rests on.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Outcome:
     bound: str | None = None
     estimated: bool = False
     confidence: str = ""
+    figures: tuple[str, ...] = ()
     reason: str = ""
 
     @property

@@ -17,7 +17,8 @@ def run_json(capsys: pytest.CaptureFixture[str], *argv: str) -> dict:
 def test_op_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> None:
     report = run_json(capsys, "op", "MatMulV2", "--soc", "910b2", "--input", "512x256:float16", "--input",
                       "256x1024:float16", "--json")  # fmt: skip
-    assert set(report) == {"soc", "op", "us", "cycles", "blocks", "bound", "pipes", "bytes", "estimated", "confidence"}
+    assert set(report) == {"soc", "op", "us", "cycles", "blocks", "bound", "pipes", "bytes", "estimated", "confidence",
+                           "figures", "rests_on", "band", "band_text"}  # fmt: skip
     assert (report["soc"], report["op"], report["estimated"]) == ("Ascend910B2", "MatMulV2", False)
     assert set(report["bytes"]) == {"gm_read", "gm_write", "l2_hit"}
     assert report["bytes"]["gm_write"] == 512 * 1024 * 2

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from ascend_sim.cli.main import main
-from ascend_sim.cli.op import build_call
+from ascend_sim.graph.single_op import build_call
 
 MATRICES = ("--input", "64x64:float16", "--input", "64x64:float16")
 
@@ -62,13 +62,13 @@ def test_an_attribute_of_the_kernel_is_not_noted(capsys: pytest.CaptureFixture[s
 
 
 def test_blocked_formats_take_logical_shapes() -> None:
-    attrs = ["strides=[1,1,1,1]", "pads=[1,1,1,1]"]
+    attrs = {"strides": (1, 1, 1, 1), "pads": (1, 1, 1, 1)}
     call = build_call("Conv2D", ["8x60x56x56:float16:NC1HWC0", "48x60x3x3:float16:FRACTAL_Z"], attrs)
     assert [s.shape for s in (*call.inputs, *call.outputs) if s] == [
         (8, 4, 56, 56, 16), (36, 3, 16, 16), (8, 3, 56, 56, 16)
     ]  # fmt: skip
     assert call.outputs[0].logical_shape == (8, 48, 56, 56)
-    call = build_call("MatMulV2", ["100x64:float16:FRACTAL_NZ", "64x32:float16:FRACTAL_NZ"], [])
+    call = build_call("MatMulV2", ["100x64:float16:FRACTAL_NZ", "64x32:float16:FRACTAL_NZ"], {})
     assert call.outputs[0].shape == (2, 7, 16, 16) and call.outputs[0].logical_shape == (100, 32)
 
 
