@@ -125,9 +125,11 @@ def _tokens(text: str, path: str) -> Iterator[str]:
 def parse_config(path: str) -> list[AippConfig]:
     """The ``aipp_op`` blocks of a configuration file. Raises `AtcError` E10052 (E10410 when it is missing)."""
     try:
-        text = Path(path).read_text()
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise AtcError("E10410", f"--insert_op_conf {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise _bad(path, "it is not a text file") from None
     stream = _tokens(text, path)
     blocks: list[AippConfig] = []
     for word in stream:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from ascend_sim.graph.atc_flags import (
     required,
 )
 from ascend_sim.graph.compile import compile_model
-from ascend_sim.graph.errors import AtcError, OmError
+from ascend_sim.graph.errors import PATH_INVALID, AtcError, OmError
 from ascend_sim.graph.options import CompileOptions
 
 __all__ = ["atc_main", "compile_model"]
@@ -33,7 +34,12 @@ FAILURE = "ATC run failed, Please check the detail log, Try 'atc --help' for mor
 
 def _help() -> str:
     lines = ["usage: atc --parameter=value ...", ""]
-    lines += [f"  --{f.name:<22} {f.help}" + (f" (default {f.default})" if f.default else "") for f in FLAGS]
+    for flag in FLAGS:
+        if flag.status == "used":
+            lines.append(f"  --{flag.name:<24} {flag.help}" + (f" (default {flag.default})" if flag.default else ""))
+    for status, what in (("ignored", "accepted for compatibility, without effect"), ("refused", "not supported")):
+        names = ", ".join(f"--{flag.name}" for flag in FLAGS if flag.status == status)
+        lines += ["", f"{what}:", textwrap.fill(names, 100, initial_indent="  ", subsequent_indent="  ")]
     lines += ["", "example: atc --model=resnet50.onnx --framework=5 --output=resnet50 --soc_version=Ascend310P3"]
     return "\n".join(lines)
 
@@ -70,8 +76,11 @@ def atc_main(argv: Sequence[str] | None = None, out: TextIO | None = None) -> in
         return 1
     except OmError as error:
         say(FAILURE)
-        say(f"E10001: {error}")
+        say(f"{'E10410' if error.ret == PATH_INVALID else 'E10001'}: {error}")
         return 1
+    except KeyboardInterrupt:
+        say(FAILURE)
+        return 130
     except MemoryError:
         say(FAILURE)
         say("E19999: Internal Error! The machine ran out of memory")

@@ -244,6 +244,8 @@ def compile_options(values: dict[str, str], name: str, command: str) -> CompileO
 
     precision = _choice(values, "precision_mode", PRECISION_MODES, "E10001")
     if values["precision_mode_v2"]:
+        if values["precision_mode"] != BY_NAME["precision_mode"].default:
+            raise AtcError("E10047", "--precision_mode and --precision_mode_v2 cannot both be given")
         precision = PRECISION_MODES_V2[_choice(values, "precision_mode_v2", tuple(PRECISION_MODES_V2), "E10001")]
     shapes = parse_shapes(values["input_shape"])
     batches = _batches(values["dynamic_batch_size"])

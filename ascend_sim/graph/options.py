@@ -66,6 +66,8 @@ def parse_shapes(text: str) -> dict[str, tuple[int, ...]]:
                 f"--input_shape {text!r} is malformed at {part!r}",
                 'Write "name1:n,c,h,w;name2:n,c"; a scalar is "name:".',
             )
+        if name.strip() in shapes:
+            raise AtcError("E10002", f"--input_shape {text!r} gives input {name.strip()!r} twice")
         try:
             shapes[name.strip()] = tuple(int(d) for d in dims.split(",") if d.strip())
         except ValueError:

@@ -78,6 +78,9 @@ def test_output_may_end_in_om_and_name_new_folders(model: Path) -> None:
         ({"soc_version": "-"}, ["E10007", "--soc_version is required"]),
         ({"framework": "-"}, ["E10007", "--framework"]),
         ({"framework": "0"}, ["E10001", "Caffe", "ONNX"]),
+        ({"precision_mode": "force_fp32", "precision_mode_v2": "fp16"}, ["E10047", "--precision_mode_v2"]),
+        ({"input_shape": "x:2,8;x:3,8"}, ["E10002", "'x' twice"]),
+        ({"mode": "6", "om": "missing.om"}, ["E10410", "missing.om"]),
         ({"framework": "9"}, ["E10007", "--framework=9"]),
         ({"output": "-"}, ["E10007", "--output"]),
         ({"model": "/nonexistent.onnx"}, ["E10410", "/nonexistent.onnx"]),
@@ -188,3 +191,12 @@ def test_dynamic_batch_errors(model: Path, sizes: str, code: str) -> None:
 def test_dynamic_batch_needs_an_open_batch(model: Path) -> None:
     assert "E10040" in atc(*base(model, dynamic_batch_size="1,2"))[1]
     assert "E10018" in atc(*base(model, input_shape="x:2,-1", dynamic_batch_size="1,2"))[1]
+
+
+@pytest.mark.parametrize("flag", ["fusion_switch_file", "insert_op_conf", "model"])
+@pytest.mark.parametrize("content", [b"hello world\n", bytes(range(256))])
+def test_other_files_in_place_of_a_flags_file(model: Path, flag: str, content: bytes) -> None:
+    wrong = model.parent / "wrong"
+    wrong.write_bytes(content)
+    code, text = atc(*base(model, **{flag: str(wrong)}))
+    assert code == 1 and "wrong" in text and "E1" in text and "E19999" not in text

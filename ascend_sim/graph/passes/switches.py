@@ -11,9 +11,11 @@ from ascend_sim.graph.errors import AtcError
 def read_switches(path: str) -> frozenset[str]:
     """Names that the file switches off, from ``Pass:off`` lines or ``{"Switch": {"GraphFusion": {"Pass": "off"}}}``."""
     try:
-        text = Path(path).read_text()
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise AtcError("E10410", f"--fusion_switch_file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise AtcError("E10001", f"--fusion_switch_file {path} is not a text file") from None
     if text.lstrip().startswith("{"):
         try:
             switch = json.loads(text)["Switch"]
@@ -25,7 +27,10 @@ def read_switches(path: str) -> frozenset[str]:
     else:
         pairs = []
         for line in text.splitlines():
-            name, colon, state = line.strip().partition(":")
-            if name and colon:
-                pairs.append((name.strip(), state.strip()))
+            name, _, state = (part.strip() for part in line.partition(":"))
+            if not name and not state:
+                continue
+            if not name or state.lower() not in ("on", "off"):
+                raise AtcError("E10001", f'--fusion_switch_file {path}: {line!r} is not of the form "Pass:off"')
+            pairs.append((name, state))
     return frozenset(name for name, state in pairs if str(state).lower() == "off")
