@@ -11,7 +11,7 @@ from ._sync import Pipeline
 from ._transpose import TransposePlan, turn
 from ._vector import align
 
-OFFSETS_BYTES = 2048
+GATHERED = 256  # words that one gather brings at least, if the columns are short
 SIDE = (128, 64)  # most rows and columns of a tile
 
 
@@ -24,9 +24,13 @@ def transpose_pairs(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Transp
     heap = Heap()
     a = heap.take("uint32", max(high * wide, columns * plan.m.io.pitch))
     b = heap.take("uint32", high * wide)
-    offsets = heap.take("uint32", 2 * rows)
-    for i in range(2 * rows):
-        offsets.set_value(i, (i % 2 * high + i // 2) * 4)
+    line = plan.m.io.pitch
+    together = max(GATHERED // line, 1)  # columns of one gather
+    offsets = heap.take("uint32", together * line)
+    for c in range(together):
+        for i in range(line):
+            where = (2 * c + i % 2) * high + i // 2 if i < 2 * rows else 0
+            offsets.set_value(c * line + i, 4 * where)
     asc.set_flag(asc.HardEvent.S_V, 2)
     asc.wait_flag(asc.HardEvent.S_V, 2)
     first = asc.get_block_idx() * plan.units
@@ -44,8 +48,9 @@ def transpose_pairs(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Transp
             plan.n.io.load(a, source[2 * (at_src + m0 * plan.m.stride + n0) :], rows, 2 * plan.m.stride)
         pipe.compute(0)
         turn(a, b, high, wide)
-        for c in asc.steady(columns):
-            asc.gather(a[c * plan.m.io.pitch :], b, offsets, 2 * c * high * 4, count=2 * rows)
+        for c in asc.steady(0, columns, together):
+            n = min(together, columns - c)
+            asc.gather(a[c * line :], b, offsets, 2 * c * high * 4, count=n * line)
         pipe.store(0)
         plan.m.io.store(target[2 * (at_dst + n0 * plan.n.stride + m0) :], a, columns, 2 * plan.n.stride)
         pipe.done(0)

@@ -2,7 +2,7 @@
 
 The input is seen as ``outer x depth x inner``. With ``inner`` 1 each row is folded and reduced to one value; else rows
 of one slice are combined element by element. Half and bf16 sums and products run in float32. Cores share the kept
-axes only, as in the stock schedule. H and W of NC1HWC0 go to `_spatial`.
+axes only, as in the stock schedule. Axes reduced on both sides of the kept ones are rows that come several times. H and W of NC1HWC0 go to `_spatial`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _TYPES = ("float16", "bfloat16", "float32", "int32")
 
 @dataclass(frozen=True)
 class RowsPlan:
-    """``rows`` rows of ``length``; tiles of ``tile`` rows, or pieces of ``piece`` elements of one row (moved by
-    ``lines.io``, the last by ``last.io``)."""
+    """``rows`` rows of ``length``, ``outer`` times over; tiles of ``tile`` rows, or pieces of ``piece`` elements of one
+    row (moved by ``lines.io``, the last by ``last.io``)."""
 
     rows: int
     length: int
@@ -46,10 +46,16 @@ class RowsPlan:
     dtype: str
     buffers: int
     padded: bool
+    outer: int = 1
 
     @property
     def pieces(self) -> int:
         return ceil_div(self.length, self.piece)
+
+    @property
+    def steps(self) -> int:
+        """Loads that make up one tile of results."""
+        return self.outer * self.pieces
 
     def count(self, block: int) -> int:
         return min(self.units, self.rows - block * self.units)
@@ -70,25 +76,27 @@ def reduce_rows(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: RowsPlan) 
     for t in asc.steady(ceil_div(count, plan.tile)):
         row = first + t * plan.tile
         n = min(plan.tile, count - t * plan.tile)
-        for p in asc.steady(plan.pieces):
+        for q in walk(plan.steps, lambda q: (q + 1) % plan.pieces == 0):
+            o, p = divmod(q, plan.pieces)
             part = lines if p + 1 < plan.pieces else plan.last
-            slot = (t * plan.pieces + p) % plan.buffers
+            slot = (t * plan.steps + q) % plan.buffers
             taken, result = sets[slot]
             pipe.load(slot)
-            part.io.load(taken, source[row * plan.length + p * plan.piece :], n, plan.length)
+            begin = (o * plan.rows + row) * plan.length + p * plan.piece
+            part.io.load(taken, source[begin:], n, plan.length)
             pipe.compute(slot)
             data = taken
             if wide is not None:
                 asc.cast(wide, taken, asc.RoundMode.CAST_NONE, count=n * part.io.pitch)
                 data = wide
-            if p == 0:
+            if q == 0:
                 asc.duplicate(scratch, neutral(plan.how, work), count=n * lines.width)
             part.fold(plan.how, data, n, scratch)
-            if p + 1 == plan.pieces:
+            if q + 1 == plan.steps:
                 lines.finish(plan.how, scratch, n, values)
                 _result(plan, values, result, n)
             pipe.store(slot)
-            if p + 1 == plan.pieces:
+            if q + 1 == plan.steps:
                 store_results(target[row:], result, n, plan.padded)
             pipe.done(slot)
     pipe.drain()
@@ -220,7 +228,16 @@ def plan_reduce(call: OpCall, soc: Soc) -> list[asc.Launch]:
     else:
         between = [a for a in range(axes[0], axes[-1] + 1) if a not in axes and shape[a] != 1]
         if between:
-            raise NoKernel(f"reduction over scattered axes {axes}")
+            first, last = between[0], between[-1]
+            ends = prod(shape[: axes[0]]) == 1 == prod(shape[axes[-1] + 1 :])
+            if not ends or any(first <= a <= last for a in axes) or item_bytes(x.dtype) > 4:
+                raise NoKernel(f"reduction over scattered axes {axes}")
+            work = "float32" if x.dtype == "bfloat16" or (x.dtype == "float16" and how in ("sum", "prod")) else x.dtype
+            if mean and work == "int32":
+                raise NoKernel("mean of integers")
+            repeats, rows, length = prod(shape[:first]), prod(shape[first : last + 1]), prod(shape[last + 1 :])
+            factor = 1.0 / (repeats * length) if mean else 1.0
+            return [_rows(x, y, (rows, length), (how, factor, work), soc, repeats)]
         outer, depth = prod(shape[: axes[0]]), prod(shape[axes[0] : axes[-1] + 1])
         inner = prod(shape[axes[-1] + 1 :])
     work = "float32" if x.dtype == "bfloat16" or (x.dtype == "float16" and how in ("sum", "prod")) else x.dtype
@@ -232,7 +249,9 @@ def plan_reduce(call: OpCall, soc: Soc) -> list[asc.Launch]:
     return [_rows(x, y, (outer, depth), (how, factor, work), soc)]
 
 
-def _rows(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int], what: tuple[str, float, str], soc: Soc) -> asc.Launch:
+def _rows(
+    x: TensorSpec, y: TensorSpec, sizes: tuple[int, int], what: tuple[str, float, str], soc: Soc, outer: int = 1
+) -> asc.Launch:
     rows, length = sizes
     how, factor, work = what
     if not legal(soc, {"sum": "vadd", "prod": "vmul"}.get(how, "v" + how), work):
@@ -251,7 +270,7 @@ def _rows(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int], what: tuple[str,
         """Rows of ``pitch`` elements that fit."""
         return room // (pitch * (item * buffers + converted) + REPEAT + 16)
 
-    buffers = 1 if fit(io.pitch, 1) >= units else 2
+    buffers = 1 if fit(io.pitch, 1) >= units and outer == 1 else 2
     piece, last = length, io
     if fit(io.pitch, 1) < 1:
         most = (room - REPEAT - 64) // (2 * item + converted) // unit * unit
@@ -267,7 +286,7 @@ def _rows(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int], what: tuple[str,
             tile = tile // unit * unit
     plan = RowsPlan(
         rows, length, tile, piece, units, lines_of(soc, io, work), lines_of(soc, last, work), how, factor, x.dtype,
-        buffers, padded_dma(soc),
+        buffers, padded_dma(soc), outer,
     )  # fmt: skip
     signature = phased(plan.count, lambda b: b * units * length * item, lambda b: b * units * item)
     return _launch(reduce_rows, x, y, plan, signature, blocks, soc)

@@ -152,3 +152,13 @@ def check_layout(x: Any, packed: Any, spec: TensorSpec) -> None:
         out = np.zeros(b.nbytes, np.uint8)
         launch.execute([np.ascontiguousarray(source).reshape(-1).view(np.uint8).copy(), out])
         assert np.array_equal(out.view(np.float32).reshape(target.shape), target)
+
+
+@pytest.mark.parametrize("chip", ["Ascend310P3", B2])
+@pytest.mark.parametrize("shape", [(8, 50, 169), (4, 7, 40, 16), (3, 9, 3000)])
+def test_reduction_on_both_sides(run_op: Any, close: Any, chip: str, shape: tuple[int, ...]) -> None:
+    x = normal(shape, "float32")
+    axes = np.asarray([0, len(shape) - 1])
+    for op in ("ReduceSum", "ReduceMax", "ReduceMean"):
+        got, want = run_op(op, [x, axes], chip, const=(1,), keep_dims=False)
+        close(got, want, ulps=512, absolute=2e-2 if op == "ReduceSum" else 1e-5)
