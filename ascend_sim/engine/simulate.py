@@ -50,6 +50,7 @@ _MIX_NAMES = {
     ("AIV", Pipe.M): "aiv_cube",
     ("AIV", Pipe.FIX): "aiv_fixpipe",
 }
+NO_TIME = Fraction(0)
 MATTERS = 0.02  # share of a kernel's time from which a figure counts for the confidence of the result
 _MEMO_LIMIT = 32  # timings kept per trace
 
@@ -92,9 +93,9 @@ def simulate_kernel(
     kind = "VECTOR_CORE" if vector_cores and soc.cores.vector_core_count and not soc.chip.split_cores else trace.kind
     unit = "AIC" if kind == "MIX" else kind
     plan = plan_memory(trace, soc, l2, addresses)
-    code_us = _code_us(trace, soc, l2)
     cores = core_count(soc, unit)
     used = min(trace.block_dim, cores)
+    code_us = _code_us(trace, soc, l2, Fraction(used, cores))
     key = (soc.digest, kind, plan.parts, timeline)
     memo = _memo.setdefault(trace, {})
     found = memo.get(key)
@@ -128,11 +129,11 @@ def simulate_kernel(
 
 
 @lru_cache(maxsize=1024)
-def head_ps(soc: Soc, kind: str, blocks: int, code_us: float = 0.0) -> int:
+def head_ps(soc: Soc, kind: str, blocks: int, code_us: Fraction = NO_TIME) -> int:
     """Launch cost outside the cores: head + blocks x per block, more for MIX kernels, and ``code_us`` to fetch code and
     tiling data that are not cached."""
     launch = soc.launch
-    us = exact(launch.head_us) + blocks * exact(launch.per_block_us) + exact(code_us)
+    us = exact(launch.head_us) + blocks * exact(launch.per_block_us) + code_us
     if kind == "MIX":
         share = min(blocks, soc.cores.ai_core_count)
         us += exact(launch.mix_head_us) + exact(launch.mix_full_us) * share / soc.cores.ai_core_count
@@ -149,13 +150,17 @@ def _early(soc: Soc, used: int, core_ps: int, memory_ps: int) -> int:
     return round_ps(stagger / 2 * min(Fraction(memory_ps, core_ps), Fraction(1)))
 
 
-def _code_us(trace: KernelTrace, soc: Soc, l2: L2 | None) -> float:
-    """Fetch of code and tiling data by the class of the code: after a flush, in a network, nothing in a repetition."""
+def _code_us(trace: KernelTrace, soc: Soc, l2: L2 | None, busy: Fraction) -> Fraction:
+    """Fetch of code and tiling data by the class of the code: after a flush, in a network, nothing in a repetition.
+
+    After a flush all cores in use (``busy`` of the chip's) fetch the same code from memory, one after the other."""
     if l2 is None:
-        return 0.0
+        return Fraction(0)
     first, launch = l2.first_run(trace.name), soc.launch
     flushed, network = launch.code.get(trace.code, (launch.cold_icache_us, 0.0))
-    return network if l2.network else flushed if first else 0.0
+    if l2.network:
+        return exact(network)
+    return exact(flushed) * busy if first else Fraction(0)
 
 
 def _memory_floor(plan: MemoryPlan, soc: Soc) -> int:
