@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Report", "Simulator", "load_soc", "simulate_model", "simulate_op"]
 
 L2_STATES = ("warm", "cold")
+NO_KERNEL = "none for a roofline estimate"
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Report:
     ``cycles`` the makespan of the slowest core in its own clock. ``pipes`` is ``{pipe: {"busy_cycles", "ratio"}}``,
     ``bytes`` ``{"gm_read", "gm_write", "l2_hit"}``. ``rests_on`` names the figures of the chip description that decide
     the time, each with its share, ``figures`` counts them by confidence, and ``confidence`` is that of the weakest.
-    ``band`` is the error of the measured rows of this family and chip, None where there are none. Networks have
-    ``ops`` in order, and ``batch``.
+    ``band`` is the error of the measured rows of this family and chip, None where there are none and for an operator
+    without a kernel. Networks have ``ops`` in order, and ``batch``.
     """
 
     soc: str
@@ -74,6 +75,8 @@ class Report:
     @property
     def band_text(self) -> str:
         """The error band in words, also where there is none."""
+        if self.estimated and not self.ops:
+            return NO_KERNEL
         return band_text(self.soc, self.family, self.us)
 
     def as_dict(self) -> dict[str, Any]:
@@ -112,13 +115,15 @@ class Simulator:
 
     def op(
         self, op: OpCall | str, inputs: Sequence[TensorSpec | str | None] = (), attrs: Mapping[str, Any] | None = None,
-        *, l2: str = "warm",
+        *, l2: str = "warm", addresses: Sequence[int] | None = None,
     ) -> Report:  # fmt: skip
         """Time of one operator.
 
         ``op`` is the Ascend IR name, with ``inputs`` as specs or words (``4096x4096:float16[:FORMAT]``, None for an
         absent one) and ``attrs``; or a complete `OpCall`. ``l2``: ``cold`` L2 full of foreign lines and code not
-        cached, ``warm`` after an identical run on the same buffers, ``kept`` as earlier calls left it.
+        cached, ``warm`` after an identical run on the same buffers, ``kept`` as earlier calls left it. ``addresses``
+        are the device addresses of all inputs (0 for absent ones) and outputs; by default tensors follow each other,
+        at the same place in every call.
 
         Raises ValueError for an unknown operator, impossible shapes, or tensors larger than the memory.
         """
@@ -127,11 +132,11 @@ class Simulator:
         call = op if isinstance(op, OpCall) else build_call(op, inputs, attrs or {})
         self._check_fits(call)
         if l2 == "kept":
-            return self.report(call, op_timing(call, self.soc, self._l2))
+            return self.report(call, op_timing(call, self.soc, self._l2, addresses))
         self._l2 = _fresh(self.soc, l2)
-        timing = op_timing(call, self.soc, self._l2)
+        timing = op_timing(call, self.soc, self._l2, addresses)
         if l2 == "warm":
-            timing = op_timing(call, self.soc, self._l2)
+            timing = op_timing(call, self.soc, self._l2, addresses)
         return self.report(call, timing)
 
     def model(self, model: LoadedModel, *, l2: str = "warm", variant: int = 0) -> Report:
@@ -164,7 +169,7 @@ class Simulator:
             confidence=timing.confidence,
             figures=timing.figures(self.soc),
             rests_on=timing.rests_on(),
-            band=band_of(self.soc.name, family),
+            band=None if timing.estimated else band_of(self.soc.name, family),
             name=name,
             family=family,
         )
