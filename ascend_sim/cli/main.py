@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ascend_sim import __version__
 from ascend_sim.cli.errors import CommandError
+from ascend_sim.soc import SocError
 
 # Each module has ``add_parser(subparsers)``, which sets ``func`` to a callable (args) -> exit code.
 COMMANDS = ("run", "op", "model", "kernel", "validate", "configs")
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = int(args.func(args))
         sys.stdout.flush()
-    except CommandError as error:
+    except (CommandError, SocError) as error:
         print(f"ascend-sim {args.command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

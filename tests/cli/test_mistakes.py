@@ -92,6 +92,11 @@ def test_a_profile_folder_that_cannot_be(relu: Path, tmp_path: Path, capsys: pyt
     assert str(relu) in streams.err and "ran" not in streams.out
 
 
+def test_a_config_path_that_does_not_exist(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ASCEND_SIM_CONFIG_PATH", "/no/such/folder")
+    assert "/no/such/folder" in refused(capsys, "configs")
+
+
 def test_a_module_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no_such_module" in refused(capsys, "run", "-m", "no_such_module")
 
