@@ -1,4 +1,7 @@
-"""``op_summary.csv`` as msprof writes it: one row a kernel, columns of the core family of the chip."""
+"""``op_summary.csv`` as msprof writes it: one row a kernel, columns of the core family of the chip.
+
+Counters are 0 where there are none (the other half of split cores, operators whose time is only estimated):
+msprof-analyze warns of every N/A."""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ascend_sim.engine.result import KernelTiming
+from ascend_sim.ops.cost import OpTiming
 from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.profiling import pmu
 from ascend_sim.profiling.store import EventStore
@@ -30,7 +34,7 @@ def write(store: EventStore, soc: Soc, path: Path) -> int:
     for event in store.kernels():
         wait = max(0, event.start - previous.get(event.device, event.start))
         previous[event.device] = event.end
-        rows.append([*_base(event, wait), *_tensors(event), *(_split(event, soc) if split else _coupled(event))])
+        rows.append([*_base(event, wait), *_tensors(event), *(_split(event, soc) if split else _coupled(event, soc))])
     with path.open("w", newline="") as out:
         writer = csv.writer(out)
         writer.writerow([*BASE, *TENSORS, *_pmu_header(split)])
@@ -41,12 +45,13 @@ def write(store: EventStore, soc: Soc, path: Path) -> int:
 def _base(event: Event, wait: int) -> list[object]:
     return [
         event.device, event.args.get("model_id", NOT_A_MODEL), event.task, event.stream, event.name,
-        event.args["op_type"], "static", _task_type(event), f"{event.start / 1e6:.3f}\t", f"{event.duration / 1e6:.3f}",
+        event.args["op_type"], "static", core_type(event), f"{event.start / 1e6:.3f}\t", f"{event.duration / 1e6:.3f}",
         f"{wait / 1e6:.3f}",
     ]  # fmt: skip
 
 
-def _task_type(event: Event) -> str:
+def core_type(event: Event) -> str:
+    """Task type of a kernel: ``AI_CORE``, ``AI_VECTOR_CORE``, ``MIX_AIC`` or ``AI_CPU``."""
     kind = event.args.get("task_type", "AICORE")
     return "AI_CPU" if event.kind == "aicpu" else TASK_TYPES.get(kind, kind)
 
@@ -54,7 +59,8 @@ def _task_type(event: Event) -> str:
 def _tensors(event: Event) -> list[object]:
     call: OpCall | None = event.args.get("call")
     timing: KernelTiming | None = event.args.get("timing")
-    blocks = timing.blocks if timing else 0
+    estimate: OpTiming | None = event.args.get("op")
+    blocks = timing.blocks if timing else estimate.blocks if estimate else 0
     mix = 2 * blocks if timing and timing.kind == "MIX" else 0
     columns = [*_specs(call.inputs), *_specs(call.outputs)] if call else ["N/A"] * 6
     return [blocks, mix, "NO", *columns, "N/A"]
@@ -85,17 +91,17 @@ def _core(core: pmu.CoreCounters) -> list[object]:
     return [f"{core.time_us:.3f}", core.total_cycles, *pipes]
 
 
-def _coupled(event: Event) -> list[object]:
+def _coupled(event: Event, soc: Soc) -> list[object]:
     timing = event.args.get("timing")
     if timing is None:
-        return ["N/A"] * len(_pmu_header(False))
-    core = pmu.counters(timing, "AICORE")
-    return [*_core(core), 0, f"{pmu.memory_bound(core):.4f}"]
+        return [0] * len(_pmu_header(False))
+    core = pmu.counters(timing, "AICORE", soc)
+    return [*_core(core), 0, f"{core.memory_bound:.4f}"]
 
 
 def _split(event: Event, soc: Soc) -> list[object]:
     timing = event.args.get("timing")
     if timing is None:
         return [0] * len(_pmu_header(True))
-    aic, aiv = pmu.counters(timing, "AIC"), pmu.counters(timing, "AIV")
-    return [*_core(aic), 0, *_core(aiv), 0, f"{pmu.cube_utilization(timing, soc):.3f}"]
+    aic, aiv = pmu.counters(timing, "AIC", soc), pmu.counters(timing, "AIV", soc)
+    return [*_core(aic), 0, *_core(aiv), 0, f"{pmu.kernel_cube_utilization(timing, soc):.3f}"]

@@ -1,4 +1,5 @@
-"""Everything a profiled run leaves behind: ``op_summary.csv``, ``op_table.txt``, ``trace.json``, ``summary.json``."""
+"""Everything a profiled run leaves behind: ``op_summary.csv``, ``op_table.txt``, ``trace.json``, ``summary.json`` and
+msprof's ``PROF_*`` tree."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.profiling import op_summary, optable, perfetto
+from ascend_sim.profiling import msprof, op_summary, optable, perfetto
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import Soc
@@ -17,6 +18,7 @@ def write_all(store: EventStore, soc: Soc, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     op_summary.write(store, soc, folder / "op_summary.csv")
     perfetto.write(store.events, folder / "trace.json")
+    msprof.write(store, soc, folder)
     (folder / "op_table.txt").write_text(optable.render_table(store, soc) + "\n")
     (folder / "summary.json").write_text(json.dumps(summary(store, soc), indent=1) + "\n")
 

@@ -1,0 +1,71 @@
+"""The ``PROF_*`` tree of msprof, as msprof-analyze, MindStudio Insight and people's scripts read it.
+
+Only names carry the wall clock; contents are simulated and the same in every run. Layout: Ascend/msprof,
+"mindstudio_profiler_output" of the user guide.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import datetime
+from pathlib import Path
+
+from ascend_sim.profiling import msprof_tables as tables
+from ascend_sim.profiling import op_summary
+from ascend_sim.profiling.msprof_timeline import trace_events
+from ascend_sim.profiling.store import EventStore
+from ascend_sim.soc import Soc
+
+OUTPUT = "mindstudio_profiler_output"
+
+README = """Simulated profile of {soc}, in the layout of msprof's text export. Times are those of the simulated clock.
+
+op_summary            one row a kernel, with counters of the PipeUtilization group
+op_statistic          time by operator type
+task_time             everything that streams executed
+api_statistic         calls of the host
+step_trace            one iteration per execution of a model (when one ran)
+msprof_*.json         the timeline
+
+{estimated}
+"""
+
+
+def write(store: EventStore, soc: Soc, parent: Path, now: datetime | None = None) -> Path:
+    """Write a new ``PROF_*`` directory below ``parent`` (made when missing) and return it. ``now`` dates the names."""
+    moment = now or datetime.now()
+    stamp = moment.strftime("%Y%m%d%H%M%S")
+    name = f"PROF_{_number(parent):06d}_{stamp}{moment.microsecond // 1000:03d}_{_letters(store, soc)}"
+    folder = parent / name / OUTPUT
+    folder.mkdir(parents=True)
+    op_summary.write(store, soc, folder / f"op_summary_{stamp}.csv")
+    for table, header, rows in (
+        ("op_statistic", tables.OP_STATISTIC, tables.op_statistic(store)),
+        ("task_time", tables.TASK_TIME, tables.task_time(store)),
+        ("api_statistic", tables.API_STATISTIC, tables.api_statistic(store)),
+        ("step_trace", tables.STEP_TRACE, tables.step_trace(store)),
+        ("communication_statistic", tables.COMMUNICATION, tables.communication_statistic(store)),
+    ):
+        if rows or table not in ("step_trace", "communication_statistic"):
+            tables.write_csv(folder / f"{table}_{stamp}.csv", header, rows)
+    (folder / f"msprof_{stamp}.json").write_text(json.dumps(trace_events(store)))
+    (folder / "README.txt").write_text(README.format(soc=soc.name, estimated=_estimated(store)))
+    return folder.parent
+
+
+def _number(parent: Path) -> int:
+    return len(list(parent.glob("PROF_*"))) + 1
+
+
+def _letters(store: EventStore, soc: Soc) -> str:
+    """Sixteen capital letters that tell profiles of different runs apart."""
+    facts = f"{soc.digest} {[(e.kind, e.start, e.end) for e in store.events]}"
+    return "".join(chr(ord("A") + byte % 26) for byte in hashlib.sha256(facts.encode()).digest()[:16])
+
+
+def _estimated(store: EventStore) -> str:
+    types = sorted({e.args["op_type"] for e in store.kernels() if e.args.get("estimated")})
+    if not types:
+        return "Every kernel was replayed instruction by instruction."
+    return "Times of these operators are estimated (no kernel; their counters are 0): " + ", ".join(types) + "."

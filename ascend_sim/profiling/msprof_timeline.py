@@ -1,0 +1,210 @@
+"""``msprof_*.json``: the timeline as Ascend/msprof exports it, an array of Chrome trace events.
+
+Processes CANN (host threads), Ascend Hardware (streams of a device) and Overlap Analysis; flows lead from the call that
+enqueued a task to its first slice on the device. ``ts`` is text in microseconds, from `EPOCH_US`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ascend_sim.profiling.msprof_tables import task_type, tasks
+from ascend_sim.profiling.op_summary import NOT_A_MODEL
+from ascend_sim.profiling.store import EventStore
+from ascend_sim.runtime.observe import Event
+
+EPOCH_US = 1_000_000
+PROCESS = 1  # stands for the id of the process: its own would differ from run to run
+HOST = 31  # "device" of host rows
+CANN, HARDWARE, OVERLAP = (7, "CANN"), (14, "Ascend Hardware"), (31, "Overlap Analysis")  # (layer, process name)
+OVERLAP_ROWS = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
+
+Span = tuple[int, int]
+TraceEvent = dict[str, Any]
+
+
+def trace_events(store: EventStore) -> list[TraceEvent]:
+    """All events, metadata first."""
+    host = sorted(store.of_kind("api", "host"), key=lambda e: (e.thread, e.start, -e.end))
+    device = tasks(store)
+    connections = _connections(device)
+    names: list[TraceEvent] = []
+    if host:
+        names += _process(CANN, HOST, "CPU")
+        names += [_thread(CANN, HOST, t, f"Thread {t}") for t in sorted({e.thread for e in host})]
+    for number in sorted({e.device for e in device}):
+        names += _process(HARDWARE, number, f"NPU {number}")
+        streams = sorted({e.stream for e in device if e.device == number})
+        names += [_thread(HARDWARE, number, s, f"Stream {s}") for s in streams]
+        names += _process(OVERLAP, number, f"NPU {number}")
+        names += [_thread(OVERLAP, number, row, name) for row, name in enumerate(OVERLAP_ROWS)]
+    calls = _Calls(host)
+    slices = [_host_slice(e, i) for i, e in enumerate(host)]
+    slices += [_device_slice(e, connections[_task_key(e)]) for e in device]
+    flows: list[TraceEvent] = []
+    for key, first in _firsts(device).items():
+        call = calls.of(first)
+        if call is not None:
+            flows += _flow(host[call], first, connections[key])
+            slices[call]["args"]["connection_id"] = connections[key]
+    return [*names, *slices, *flows, *_overlap(device)]
+
+
+def _process(layer: tuple[int, str], device: int, label: str) -> Iterator[TraceEvent]:
+    pid = _pid(layer, device)
+    for kind, args in (("process_name", {"name": layer[1]}), ("process_labels", {"labels": label}),
+                       ("process_sort_index", {"sort_index": layer[0]})):  # fmt: skip
+        yield {"name": kind, "pid": pid, "tid": 0, "args": args, "ph": "M"}
+
+
+def _thread(layer: tuple[int, str], device: int, tid: int, name: str) -> TraceEvent:
+    return {"name": "thread_name", "pid": _pid(layer, device), "tid": tid, "args": {"name": name}, "ph": "M"}
+
+
+def _pid(layer: tuple[int, str], device: int) -> int:
+    return PROCESS << 10 | layer[0] << 5 | max(device, 0)
+
+
+def _ns(ps: int) -> int:
+    return (ps + 500) // 1000
+
+
+def _ts(ps: int) -> str:
+    us, ns = divmod(_ns(ps), 1000)
+    return f"{EPOCH_US + us}.{ns:03d}"
+
+
+def _slice(name: str, pid: int, tid: int, start: int, end: int, args: dict[str, Any]) -> TraceEvent:
+    dur = (_ns(end) - _ns(start)) / 1000  # both ends are rounded, so neighbours never overlap
+    return {"name": name, "pid": pid, "tid": tid, "ts": _ts(start), "dur": dur, "args": args, "ph": "X"}
+
+
+# -- host --------------------------------------------------------------------------------------------------
+
+
+class _Calls:
+    """Finds the host call that enqueued a task: a task is queued within its call, after the call began."""
+
+    def __init__(self, host: list[Event]) -> None:
+        self._host = host
+        self._starts: dict[int, list[int]] = defaultdict(list)
+        self._index: dict[int, list[int]] = defaultdict(list)
+        for i, event in enumerate(host):
+            if event.kind == "api":
+                self._starts[event.thread].append(event.start)
+                self._index[event.thread].append(i)
+
+    def of(self, task: Event) -> int | None:
+        """Index of the call."""
+        queued = task.args.get("queued")
+        at = -1 if queued is None else bisect_left(self._starts[task.thread], queued) - 1
+        if at < 0:
+            return None
+        index = self._index[task.thread][at]
+        return index if queued <= self._host[index].end else None
+
+
+def _host_slice(event: Event, index: int) -> TraceEvent:
+    args: dict[str, Any] = {"Thread Id": event.thread, "Mode": _mode(event), "level": "acl", "id": event.name,
+                            "item_id": event.name, "connection_id": index}  # fmt: skip
+    return _slice(f"AscendCL@{event.name}", _pid(CANN, HOST), event.thread, event.start, event.end, args)
+
+
+def _mode(event: Event) -> str:
+    module = str(event.args.get("module", "")).rpartition(".")[2]
+    return {"mdl": "ACL_MODEL", "op": "ACL_OP"}.get(module, "ACL_RTS" if module == "rt" else "ACL_OTHERS")
+
+
+# -- device ------------------------------------------------------------------------------------------------
+
+
+def _task_key(event: Event) -> tuple[int, int, int]:
+    return event.device, event.stream, event.task
+
+
+def _firsts(device: Iterable[Event]) -> dict[tuple[int, int, int], Event]:
+    found: dict[tuple[int, int, int], Event] = {}
+    for event in device:
+        found.setdefault(_task_key(event), event)
+    return found
+
+
+def _connections(device: Iterable[Event]) -> dict[tuple[int, int, int], int]:
+    """Connection ids of tasks, in order of their first slice; ids of host calls come from their own count."""
+    return {key: 1 << 20 | i for i, key in enumerate(_firsts(device))}
+
+
+def _device_slice(event: Event, connection: int) -> TraceEvent:
+    args: dict[str, Any] = {
+        "Model Id": event.args.get("model_id", NOT_A_MODEL), "Task Type": task_type(event),
+        "Physic Stream Id": event.stream, "Task Id": event.task, "Batch Id": 0, "Subtask Id": NOT_A_MODEL,
+        "connection_id": connection,
+    }  # fmt: skip
+    if event.kind == "memcpy":
+        nbytes = event.args.get("nbytes", 0)
+        args |= {"size(B)": nbytes, "bandwidth(GB/s)": round(nbytes * 1e3 / event.duration, 6) if event.duration else 0,
+                 "operation": _operation(event)}  # fmt: skip
+    name = event.name if event.kind in ("kernel", "aicpu") else task_type(event)
+    return _slice(name, _pid(HARDWARE, event.device), event.stream, event.start, event.end, args)
+
+
+def _operation(event: Event) -> str:
+    words = {"h": "host", "d": "device"}
+    source, _, target = str(event.args.get("direction", "d2d")).partition("2")
+    return f"{words.get(source, 'device')} to {words.get(target, 'device')}"
+
+
+def _flow(call: Event, first: Event, connection: int) -> Iterator[TraceEvent]:
+    common = {"name": f"HostToDevice{connection}", "cat": "HostToDevice", "id": str(connection)}
+    yield common | {"ph": "s", "pid": _pid(CANN, HOST), "tid": call.thread, "ts": _ts(call.start)}
+    yield common | {"ph": "f", "bp": "e", "pid": _pid(HARDWARE, first.device), "tid": first.stream,
+                    "ts": _ts(first.start)}  # fmt: skip
+
+
+# -- overlap -----------------------------------------------------------------------------------------------
+
+
+def _overlap(device: Iterable[Event]) -> Iterator[TraceEvent]:
+    by_device: dict[int, list[Event]] = defaultdict(list)
+    for event in device:
+        by_device[event.device].append(event)
+    for number, events in by_device.items():
+        computing = merged((e.start, e.end) for e in events if e.kind in ("kernel", "aicpu"))
+        talking = merged((e.start, e.end) for e in events if e.kind == "collective")
+        busy = merged([*computing, *talking])
+        free = without([(busy[0][0], busy[-1][1])], busy) if busy else []
+        for row, spans in enumerate((computing, talking, without(talking, computing), free)):
+            for start, end in spans:
+                yield _slice(OVERLAP_ROWS[row], _pid(OVERLAP, number), row, start, end, {})
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """The union as disjoint spans in order."""
+    result: list[Span] = []
+    for start, end in sorted(spans):
+        if result and start <= result[-1][1]:
+            result[-1] = result[-1][0], max(result[-1][1], end)
+        elif end > start:
+            result.append((start, end))
+    return result
+
+
+def without(spans: list[Span], holes: list[Span]) -> list[Span]:
+    """What of disjoint ordered spans lies outside disjoint ordered holes."""
+    result: list[Span] = []
+    at = 0
+    for begin, end in spans:
+        while at < len(holes) and holes[at][1] <= begin:
+            at += 1
+        start, probe = begin, at
+        while probe < len(holes) and holes[probe][0] < end:
+            if holes[probe][0] > start:
+                result.append((start, holes[probe][0]))
+            start = max(start, holes[probe][1])
+            probe += 1
+        if start < end:
+            result.append((start, end))
+    return result
