@@ -204,7 +204,9 @@ class Builder:
     def _scalar(self, op: str, x: Reg, value: Expression) -> Reg:
         if self.has("v" + op + "s", x.dtype):
             return self._emit(op + "s", x.dtype, x, scalar=value)
-        other = self.dup(value, x.dtype) if isinstance(value, int | float) else self._emit("duplicate", x.dtype, scalar=value)
+        if isinstance(value, int | float):
+            return self._binary(op, x, self.dup(value, x.dtype))
+        other = self._emit("duplicate", x.dtype, scalar=value)
         return self._binary(op, x, other)
 
     def adds(self, x: Reg, value: Expression) -> Reg:

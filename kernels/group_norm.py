@@ -31,8 +31,8 @@ SMALL_PLANE = 4096  # elements up to which aligned planes are taken several at a
 @dataclass(frozen=True)
 class GroupPlan:
     """``groups`` groups in all, ``per_batch`` of them per image; each ``channels`` channels of ``pixels``. ``gamma``,
-    ``beta``, ``y`` and ``stats`` (mean, reciprocal deviation) number kernel arguments (-1: absent). Pass 2 takes ``together`` channels at
-    a time."""
+    ``beta``, ``y`` and ``stats`` (mean, reciprocal deviation) number kernel arguments (-1: absent). Pass 2 takes
+    ``together`` channels at a time."""
 
     groups: int
     per_batch: int
@@ -95,9 +95,7 @@ def group_norm_kernel(*gm: asc.GlobalAddress, plan: GroupPlan) -> None:
     pipe.drain()
 
 
-def _statistics(
-    plan: GroupPlan, x: asc.GlobalTensor, group: int, areas: Areas, pipe: Pipeline
-) -> tuple[float, float]:
+def _statistics(plan: GroupPlan, x: asc.GlobalTensor, group: int, areas: Areas, pipe: Pipeline) -> tuple[float, float]:
     """Mean and reciprocal deviation of a group."""
     size, start = plan.size, group * plan.size
     span = min(size, TILE)
@@ -189,7 +187,7 @@ def _gate(out: asc.LocalTensor, spare: asc.LocalTensor, size: int) -> None:
 @kernel("GroupNorm", "GroupNormSilu")
 def plan_group_norm(call: OpCall, soc: Soc) -> list[asc.Launch]:
     """Raises `NoKernel` on chips without byte-exact DMA or float32 division, and for planes shorter than a block."""
-    x, y = call.inputs[0], call.outputs[0]
+    x = call.inputs[0]
     if x is None or x.dtype not in ("float16", "bfloat16", "float32") or x.format not in ("ND", "NCHW") or not x.size:
         raise NoKernel("group normalisation of this type or format")
     if not padded_dma(soc) or not legal(soc, "vdiv", "float32"):

@@ -213,7 +213,9 @@ def _launch(
     sizes = {item_bytes(s.dtype) for s in (x, results[0])}
     row_starts = [lambda b, n=n: b * units * length * n for n in sorted(sizes)]
     signature = phased(plan.count, *row_starts, lambda b: b * units * item, lambda b: b * units * 4)
-    return asc.Launch(norm_kernel, blocks, kind, args, gm, {"plan": plan}, soc=soc, signature=signature, code="ascendc", serial=True)
+    return asc.Launch(
+        norm_kernel, blocks, kind, args, gm, {"plan": plan}, soc=soc, signature=signature, code="ascendc", serial=True
+    )
 
 
 @kernel("LayerNorm", "LayerNormV3")

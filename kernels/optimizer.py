@@ -1,7 +1,7 @@
 """Steps of optimizers: elementwise programs over several tensors, all of them updated in float32.
 
-The scalar unit reads the one-element inputs and combines them; the vector unit runs the sequences of the stock operators
-(14 instructions for AdamW).
+The scalar unit reads the one-element inputs and combines them; the vector unit runs the sequences of the stock
+operators (14 instructions for AdamW).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 The input is seen as ``outer x depth x inner``. With ``inner`` 1 each row is folded and reduced to one value; else rows
 of one slice are combined element by element. Half and bf16 sums and products run in float32. Cores share the kept
-axes only, as in the stock schedule. Axes reduced on both sides of the kept ones are rows that come several times. H and W of NC1HWC0 go to `_spatial`.
+axes only, as in the stock schedule. Axes reduced on both sides of the kept ones are rows that come several times. H
+and W of NC1HWC0 go to `_spatial`.
 """
 
 from __future__ import annotations

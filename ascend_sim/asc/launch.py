@@ -141,7 +141,10 @@ class Launch:
                     by_signature[signature] = known
             block_of.append(known)
         args = tuple(GmArg(name, nbytes, role) for name, _, nbytes, role in self.gm)
-        return KernelTrace(self.name, self.kind, tuple(blocks), tuple(block_of), args, value_dependent, tuple(notes), self.code, self.serial)
+        return KernelTrace(
+            self.name, self.kind, tuple(blocks), tuple(block_of), args, value_dependent, tuple(notes), self.code,
+            self.serial,
+        )  # fmt: skip
 
     def execute(self, buffers: Sequence[Bytes]) -> None:
         """Run instruction by instruction on the storage bytes (uint8 arrays) of each argument, in place.

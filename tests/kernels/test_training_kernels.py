@@ -25,7 +25,8 @@ def normal(shape: tuple[int, ...], dtype: str) -> Any:
 
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize(
-    ("shape", "dim"), [((7, 100), -1), ((3, 5, 2016), -1), ((64, 3000), 0), ((2, 6, 33), 1), ((300, 1026), -1), ((2,), 0)]
+    ("shape", "dim"),
+    [((7, 100), -1), ((3, 5, 2016), -1), ((64, 3000), 0), ((2, 6, 33), 1), ((300, 1026), -1), ((2,), 0)],
 )
 def test_swiglu(run_op: Any, close: Any, dtype: str, shape: tuple[int, ...], dim: int) -> None:
     got, want = run_op("SwiGlu", [normal(shape, dtype)], B2, dim=dim)
@@ -113,7 +114,8 @@ def test_rms_norm_variants(run_op: Any, close: Any, dtype: str, rows: int, lengt
 
 
 @pytest.mark.parametrize(
-    ("shape", "perm"), [((70, 130), (1, 0)), ((3, 5, 17, 33), (3, 2, 1, 0)), ((2, 200, 65), (0, 2, 1)), ((5, 3), (1, 0))]
+    ("shape", "perm"),
+    [((70, 130), (1, 0)), ((3, 5, 17, 33), (3, 2, 1, 0)), ((2, 200, 65), (0, 2, 1)), ((5, 3), (1, 0))],
 )
 @pytest.mark.parametrize("dtype", ["int64", "float32", "int16"])
 def test_transposes_of_any_width(
@@ -123,7 +125,9 @@ def test_transposes_of_any_width(
     close(*run_op("Transpose", [x, np.asarray(perm)], B2, const=(1,)))
 
 
-@pytest.mark.parametrize(("n", "c", "h", "w"), [(2, 16, 13, 13), (3, 64, 7, 9), (1, 20, 40, 30), (2, 8, 5, 5), (1, 3, 100, 100)])
+@pytest.mark.parametrize(
+    ("n", "c", "h", "w"), [(2, 16, 13, 13), (3, 64, 7, 9), (1, 20, 40, 30), (2, 8, 5, 5), (1, 3, 100, 100)]
+)
 @pytest.mark.parametrize("c0", [8, 16])
 def test_float32_in_channel_blocks(n: int, c: int, h: int, w: int, c0: int) -> None:
     """NCHW -> NC1HWC0 with blocks of 8 or 16 channels and back."""

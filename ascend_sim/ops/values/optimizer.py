@@ -117,10 +117,10 @@ def _momentum(a: list[Array], call: OpCall) -> Sequence[Array]:
     return (var - step * lr, accum)[: len(call.outputs)]
 
 
-for _name, _outputs in (("ApplyMomentum", (0,)), ("ApplyMomentumD", (0, 1))):
+for _name, _variables in (("ApplyMomentum", (0,)), ("ApplyMomentumD", (0, 1))):
     define(
         _name, "elementwise", "var accum lr grad momentum",
-        _infer([(0, "var"), (1, "accum"), (3, "grad")], [(2, "lr"), (4, "momentum")], _outputs), _values(_momentum),
+        _infer([(0, "var"), (1, "accum"), (3, "grad")], [(2, "lr"), (4, "momentum")], _variables), _values(_momentum),
     )  # fmt: skip
 
 
