@@ -1,7 +1,8 @@
 """Error bands: how far predictions of a family on a chip lie from its measured rows.
 
 ``bands.toml`` beside this file is written by ``ascend-sim validate ... --bands``. Long tasks (at least
-`accuracy.SHORT_US`) have relative errors, shorter ones errors in microseconds.
+`accuracy.SHORT_US`) have relative errors, shorter ones errors in microseconds. A row whose L2 state is unknown counts with the geometric
+middle of its warm and its cold prediction.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ascend_sim import ops
-from ascend_sim.profiling.accuracy import SHORT_US, Outcome, score_groups
+from ascend_sim.profiling.accuracy import SHORT_US, Outcome, median, quantile
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -72,10 +73,11 @@ class Band:
         found = self.for_task(us)
         if found is None:
             return NO_BAND if not (self.rows or self.short_rows) else f"{NO_BAND} among tasks of this length"
-        median, high, rows = found
-        kind = "networks at a batch size" if self.family == NETWORK else f"{self.family} rows"
+        middle, high, rows = found
+        kind = "network" if self.family == NETWORK else self.family
+        kind += " row" if rows == 1 else " rows"
         kind += "" if us >= SHORT_US or self.family == NETWORK else f" under {SHORT_US:g} us"
-        return f"+-{high} ({self.soc.removeprefix('Ascend')}, {rows} {kind}; median {median})"
+        return f"+-{high} ({self.soc.removeprefix('Ascend')}, {rows} {kind}; median {middle})"
 
 
 def family_of(op_type: str) -> str | None:
@@ -110,15 +112,25 @@ def bands(path: Path = FILE) -> dict[tuple[str, str], Band]:
 
 
 def measure(outcomes: Sequence[Outcome]) -> list[Band]:
-    """Bands of scored rows; chips and families without a prediction have none."""
-    found = []
-    for s in score_groups(outcomes):
-        if s.predicted:
-            found.append(
-                Band(s.soc, s.family, s.long, _round(s.median), _round(s.p90), s.short, _round(s.short_median_us, 2),
-                     _round(s.short_p90_us, 2))
-            )  # fmt: skip
-    return found
+    """Bands of measured rows; chips and families without a prediction have none.
+
+    Predictions know the state of L2 that they assume, rows of networks do not: such a row counts with the geometric
+    middle of its warm and its cold prediction, so that the band covers what the state leaves open."""
+    groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for o in outcomes:
+        if o.centre is not None:
+            groups.setdefault((o.soc, o.family), []).append((o.us_measured, abs(o.centre - o.us_measured)))
+    return [_band(soc, family, rows) for (soc, family), rows in sorted(groups.items())]
+
+
+def _band(soc: str, family: str, rows: Sequence[tuple[float, float]]) -> Band:
+    """The band of rows given as (measured us, absolute error in us)."""
+    every = family == NETWORK
+    long = [error / us for us, error in rows if us >= SHORT_US or every]
+    short = [error for us, error in rows if us < SHORT_US and not every]
+    high, short_high = quantile(long, 0.9), quantile(short, 0.9)
+    return Band(soc, family, len(long), _round(median(long)), _round(high), len(short), _round(median(short), 2),
+                _round(short_high, 2))  # fmt: skip
 
 
 def write_bands(outcomes: Sequence[Outcome], path: Path, command: str = "") -> None:

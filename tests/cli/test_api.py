@@ -113,3 +113,10 @@ def test_bands_survive_the_file(tmp_path: Path) -> None:
     (band,) = measure(outcomes)
     assert bands(path) == {("Ascend910B2", "gemm"): band}
     assert (band.rows, band.median, band.short_rows, band.short_median_us) == (3, 0.1, 1, 0.5)
+
+
+def test_a_band_covers_what_an_unknown_l2_leaves_open() -> None:
+    row = Outcome("1", "Ascend910B2", "norm", "SoftmaxV2", us_measured=100.0, us_predicted=50.0, us_predicted_cold=200.0)
+    assert row.error == 0.0 and measure([row])[0].median == 0.0
+    off = Outcome("2", "Ascend910B2", "norm", "SoftmaxV2", us_measured=80.0, us_predicted=50.0, us_predicted_cold=200.0)
+    assert off.error == 0.0 and measure([off])[0].median == 0.25
