@@ -17,7 +17,8 @@ MB = 1 << 20
 
 @pytest.fixture(scope="module")
 def soc() -> Soc:
-    return load_soc("Ascend910B2")
+    """The chip with the replacement whose outcome can be worked out by hand."""
+    return load_soc("Ascend910B2").override({"memory.l2_policy": "lru"})
 
 
 def copy_trace(read: int, write: int, passes: int = 1) -> KernelTrace:
@@ -96,7 +97,7 @@ def test_wrong_number_of_addresses_is_refused(soc: Soc) -> None:
 )
 def test_against_a_list_of_chunks(accesses: list[tuple[int, int, bool]]) -> None:
     """The same cache with a plain list and a per-byte count of misses."""
-    soc = load_soc("Ascend910B2").override({"memory.l2_bytes": 6 * CHUNK_BYTES})
+    soc = load_soc("Ascend910B2").override({"memory.l2_bytes": 6 * CHUNK_BYTES, "memory.l2_policy": "lru"})
     l2, recent, dirty, back = L2(soc), [], set(), 0
     for base, nbytes, write in accesses:
         missed = 0
@@ -115,3 +116,15 @@ def test_against_a_list_of_chunks(accesses: list[tuple[int, int, bool]]) -> None
                 dirty.add(chunk)
         assert l2.access(base, nbytes, write) == (0 if write else missed)
     assert l2.written_back == back
+
+
+@pytest.mark.parametrize("share", [1.25, 1.5, 2.0, 4.0])
+def test_random_replacement_keeps_a_part_of_a_stream_longer_than_the_cache(share: float) -> None:
+    """Misses m of a stream read over and over, in the long run: m = 1 - exp(-m d) for d cache sizes."""
+    random = load_soc("Ascend910B2").override({"memory.l2_bytes": 2048 * CHUNK_BYTES, "memory.l2_policy": "random"})
+    l2, nbytes = L2(random), int(share * 2048) * CHUNK_BYTES
+    for _ in range(20):
+        l2.access(0, nbytes, False)
+    missed = sum(l2.access(0, nbytes, False) for _ in range(10)) / nbytes / 10
+    assert missed == pytest.approx(1 - np.exp(-missed * share), abs=0.03)
+    assert l2.resident_bytes == 2048 * CHUNK_BYTES
