@@ -166,3 +166,15 @@ def test_reduction_on_both_sides(run_op: Any, close: Any, chip: str, shape: tupl
     for op in ("ReduceSum", "ReduceMax", "ReduceMean"):
         got, want = run_op(op, [x, axes], chip, const=(1,), keep_dims=False)
         close(got, want, ulps=512, absolute=2e-2 if op == "ReduceSum" else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize(("rows", "length"), [(5, 64), (100, 1000), (70, 4096), (3, 33)])
+@pytest.mark.parametrize("smoothed", [False, True])
+def test_dynamic_quantisation(run_op: Any, dtype: str, rows: int, length: int, smoothed: bool) -> None:
+    """A value halfway between two steps may go either way: the kernel multiplies where NumPy divides."""
+    inputs = [normal((rows, length), dtype)] + ([normal((length,), dtype)] if smoothed else [])
+    (y, scale), (want, want_scale) = run_op("DynamicQuant", inputs, B2)
+    assert np.abs(y.astype(int) - want.astype(int)).max() <= 1
+    assert (y != want).mean() < 0.02
+    assert np.allclose(scale, want_scale, rtol=1e-6)
