@@ -17,11 +17,8 @@ class Session:
         observers().add(self.store)
 
     def close(self) -> None:
-        from ascend_sim.profiling.summary import write_all
+        from ascend_sim.profiling import msprof, summary
 
         observers().remove(self.store)
-        number = 1
-        while (folder := self.path / f"PROF_{number:06d}").exists():
-            number += 1
-        folder.mkdir(parents=True)
-        write_all(self.store, system().soc, folder)
+        folder = msprof.write(self.store, system().soc, self.path)
+        summary.write_plain(self.store, system().soc, folder)

@@ -51,7 +51,21 @@ def write(store: EventStore, soc: Soc, parent: Path, now: datetime | None = None
             tables.write_csv(folder / f"{table}_{stamp}.csv", header, rows)
     (folder / f"msprof_{stamp}.json").write_text(json.dumps(trace_events(store)))
     (folder / "README.txt").write_text(README.format(soc=soc.name, estimated=_estimated(store)))
+    for device in sorted({e.device for e in store.events if e.device >= 0}):
+        place = folder.parent / f"device_{device}"
+        place.mkdir()
+        (place / f"info.json.{device}").write_text(json.dumps(device_info(soc, device)))
     return folder.parent
+
+
+def device_info(soc: Soc, device: int) -> dict[str, object]:
+    """What msprof's ``info.json`` says of a device (analysis tools read core counts and frequency there)."""
+    facts = {
+        "id": device, "ai_core_num": soc.cores.ai_core_count, "aiv_num": soc.cores.vector_core_count,
+        "ai_cpu_core_num": soc.cores.ai_cpu_count, "aic_frequency": f"{soc.cores.clock_mhz:g}",
+        "aiv_frequency": f"{soc.cores.vector_core_clock_mhz:g}",
+    }  # fmt: skip
+    return {"devices": str(device), "platform": soc.name, "DeviceInfo": [facts]}
 
 
 def _number(parent: Path) -> int:

@@ -99,8 +99,8 @@ class _Calls:
 
     def of(self, task: Event) -> int | None:
         """Index of the call."""
-        queued = task.args.get("queued")
-        at = -1 if queued is None else bisect_left(self._starts[task.thread], queued) - 1
+        queued: int = task.args.get("queued", 0)
+        at = bisect_left(self._starts[task.thread], queued) - 1
         if at < 0:
             return None
         index = self._index[task.thread][at]

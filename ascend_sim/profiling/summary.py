@@ -15,10 +15,15 @@ from ascend_sim.soc import Soc
 
 def write_all(store: EventStore, soc: Soc, folder: Path) -> None:
     """Write all files into ``folder`` (made when missing)."""
+    write_plain(store, soc, folder)
+    msprof.write(store, soc, folder)
+
+
+def write_plain(store: EventStore, soc: Soc, folder: Path) -> None:
+    """Write the files with fixed names into ``folder`` (made when missing)."""
     folder.mkdir(parents=True, exist_ok=True)
     op_summary.write(store, soc, folder / "op_summary.csv")
     perfetto.write(store.events, folder / "trace.json")
-    msprof.write(store, soc, folder)
     (folder / "op_table.txt").write_text(optable.render_table(store, soc) + "\n")
     (folder / "summary.json").write_text(json.dumps(summary(store, soc), indent=1) + "\n")
 
