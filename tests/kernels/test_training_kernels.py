@@ -178,3 +178,18 @@ def test_dynamic_quantisation(run_op: Any, dtype: str, rows: int, length: int, s
     assert np.abs(y.astype(int) - want.astype(int)).max() <= 1
     assert (y != want).mean() < 0.02
     assert np.allclose(scale, want_scale, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize(
+    ("shape", "table"),
+    [
+        ((2, 10, 4, 128), (1, 10, 1, 128)),
+        ((2, 4, 33, 64), (1, 1, 33, 64)),
+        ((3, 7, 2, 32), (3, 7, 1, 32)),
+        ((500, 32), (500, 32)),
+    ],
+)
+def test_rotary_embedding(run_op: Any, close: Any, dtype: str, shape: tuple[int, ...], table: tuple[int, ...]) -> None:
+    inputs = [normal(shape, dtype), normal(table, dtype), normal(table, dtype)]
+    close(*run_op("RotaryPositionEmbedding", inputs, B2), ulps=4, absolute=1e-6)
