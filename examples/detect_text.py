@@ -8,9 +8,10 @@ the orientation classifier. The annotated picture is written to OUTPUT.
 
 import sys
 
-import acl
 import numpy as np
 from PIL import Image, ImageDraw
+
+import acl
 
 ACL_MEM_MALLOC_HUGE_FIRST = 0
 ACL_MEMCPY_HOST_TO_DEVICE = 1
@@ -100,7 +101,7 @@ def find_boxes(probability, threshold=0.3, box_threshold=0.6, unclip=1.6):
     seen = np.zeros_like(mask)
     height, width = mask.shape
     boxes = []
-    for y, x in zip(*np.nonzero(mask)):
+    for y, x in np.argwhere(mask):
         if seen[y, x]:
             continue
         seen[y, x] = True
