@@ -36,14 +36,19 @@ def _check_brcb(rules: ChipRules, dst: Operand, src: Operand, repeats: int, p: B
     rules.require_range(call, "repeat_times", repeats, 0, MAX_REPEATS)
     rules.require_range(call, "dst_blk_stride", p.dst_blk_stride, 1, 255)
     rules.require_range(call, "dst_rep_stride", p.dst_rep_stride, 0, 255)
-    bf16 = dst.dtype.name == "bfloat16" and rules.family == "910B1"  # asc-devkit page; not in the ini
-    if not bf16:
+    composed = rules.family == "310P3" and dst.dtype.size > 1  # rows of copies, transposed
+    if not composed:
         rules.require(call, "vbrcb", dst.dtype)
     check_operand(rules, call, src, repeats * 8 * src.dtype.size)
     width = REPEAT // dst.dtype.size
     check_operand(rules, call, dst, lane_span(dst.dtype, width, repeats, p.dst_blk_stride, p.dst_rep_stride))
-    works = (VectorWork("vbrcb", dst.dtype.name, repeats),) if repeats else ()
-    return Checked(works, Lanes())
+    if not repeats:
+        return Checked((), Lanes())
+    works = [VectorWork("vbrcb", dst.dtype.name, repeats)]
+    if composed:
+        copies, squares = ceil_div(repeats * 8, 16), ceil_div(repeats * 8, dst.dtype.block)
+        works = [VectorWork("vadds", dst.dtype.name, copies), VectorWork("vnchwconv", dst.dtype.name, squares)]
+    return Checked(tuple(works), Lanes())
 
 
 def brcb(dst: LocalTensor, src0: LocalTensor, repeat_times: int, repeat_params: BrcbRepeatParams) -> None:
@@ -498,10 +503,10 @@ def create_vec_index(
     dst_rep_stride: int = 8, *, count: int | None = None,
 ) -> None:  # fmt: skip
     """dst lanes count up from ``first_value``: ``(dst, first, count)`` or with mask, repeat_times and strides. One
-    instruction (vci) on 310B; on 910B the language writes one block by the scalar unit and adds the rest."""
+    instruction (vci) on 310B; on 310P and 910B the language writes one block by the scalar unit and adds the rest."""
     core = current()
     call, rules = "create_vec_index", core.rules
-    if rules.family not in ("310B1", "910B1"):
+    if rules.family == "910A":
         raise InstructionError(call, "chip", rules.name, "does not exist on this chip")
     if dst.dtype.name not in ("int16", "float16", "int32", "float32"):
         raise InstructionError(call, "data type", dst.dtype, "takes int16, float16, int32 and float32")

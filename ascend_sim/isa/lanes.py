@@ -82,7 +82,8 @@ def read_lanes(view: View, lanes: Lanes, operand: int) -> Array:
     if lanes.n >= 0:
         return view.flat(lanes.n)
     used = used_lanes(lanes)
-    return lanes_view(view, lanes, operand, used).reshape(lanes.repeats, -1)[:, :used]
+    blocks = lanes_view(view, lanes, operand, used)
+    return blocks.reshape(lanes.repeats, blocks.shape[1] * blocks.shape[2])[:, :used]
 
 
 def write_lanes(view: View, lanes: Lanes, values: Array) -> None:

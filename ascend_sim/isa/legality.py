@@ -23,6 +23,17 @@ ABSENT_M100 = {
     "vln": frozenset({"f32"}),
 }  # fmt: skip
 
+# The ini files leave these out; asc-devkit's pages have them (310B's as sequences of its register instructions)
+_RELU, _RELU_CAST = frozenset({"f16", "f32", "s16"}), frozenset({"f162s8", "f322f16", "s162s8"})
+DOCUMENTED: dict[str, dict[str, frozenset[str]]] = {
+    "910B1": {"vsubrelu": _RELU, "vaddreluconv": _RELU_CAST, "vsubreluconv": _RELU_CAST,
+              "vgather": frozenset({"bf16"}), "vbrcb": frozenset({"bf16"})},
+    "310B1": {
+        "vaddrelu": _RELU - {"s16"}, "vsubrelu": _RELU - {"s16"}, "vaddreluconv": _RELU_CAST - {"s162s8"},
+        "vsubreluconv": _RELU_CAST - {"s162s8"}, "vmulconv": frozenset({"s8f16f16", "u8f16f16"}),
+    },
+}  # fmt: skip
+
 Place = tuple[str, int]
 _INTERNAL = ("ascend_sim.asc", "ascend_sim.isa")
 
@@ -71,8 +82,6 @@ def legality_tables() -> dict[str, dict[str, frozenset[str]]]:
     return tables
 
 
-
-
 class ChipRules:
     """The restrictions of one chip. One object per instruction set and buffer layout (`rules_for`), compared by
     identity, so it can key the caches of checked instructions.
@@ -99,7 +108,9 @@ class ChipRules:
         self.l1_to_l0c_bias = not chip.has_fixpipe
         self.bank_groups = soc.buffers.ub_bank_groups
         self.banks = soc.buffers.ub_banks
-        self.table = legality_tables()[self.family]
+        self.table = dict(legality_tables()[self.family])
+        for name, types in DOCUMENTED.get(self.family, {}).items():
+            self.table[name] = self.table.get(name, frozenset()) | types
         if self.arch == "m100":
             self.table = {name: types - ABSENT_M100.get(name, frozenset()) for name, types in self.table.items()}
         self.conversions = self._conversions()

@@ -124,7 +124,7 @@ def gather_offsets(dst: View, offsets: View, lanes: Lanes) -> Array:
     if lanes.n >= 0:
         return offsets.flat(lanes.n)
     shape = read_lanes(dst, lanes, 0).shape
-    values = offsets.flat(lanes.repeats * lanes.width).reshape(lanes.repeats, -1)[:, : shape[1]]
+    values = offsets.flat(lanes.repeats * lanes.width).reshape(lanes.repeats, lanes.width)[:, : shape[1]]
     on = active(lanes)
     return values if on is None else np.where(on, values, 0)
 
@@ -230,7 +230,7 @@ def run_scatter(dst: View, src: View, offsets: View, base: int, lanes: Lanes, li
         where, on = offsets.flat(lanes.n), None
     else:
         used = values.shape[1]
-        where = offsets.flat(lanes.repeats * lanes.width).reshape(lanes.repeats, -1)[:, :used]
+        where = offsets.flat(lanes.repeats * lanes.width).reshape(lanes.repeats, lanes.width)[:, :used]
         on = active(lanes)
     where = where.astype(np.int64) + base
     if on is not None:
@@ -258,7 +258,7 @@ def run_arange(dst: View, first: Any, lanes: Lanes) -> None:
     if lanes.n >= 0:
         dst.flat(total)[...] = values
     else:
-        write_lanes(dst, lanes, values.reshape(lanes.repeats, -1)[:, : used_lanes(lanes)])
+        write_lanes(dst, lanes, values.reshape(lanes.repeats, lanes.width)[:, : used_lanes(lanes)])
 
 
 @instruction("vtranspose", "transpose", V, "one 16 x 16 block of 16-bit elements transposed", "512 contiguous bytes")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ import pytest
 
 from ascend_sim.asc.machine import Core, on_core
 from ascend_sim.soc import load_soc
+
+sys.path.insert(0, str(Path(__file__).parent))  # the tests share strength.py
 
 
 @cache

@@ -7,50 +7,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import from_l0c, nz, reference_im2col, zn, zz
+from strength import cases
 
 from ascend_sim import asc
 
-few = settings(max_examples=20, deadline=None)
 P = asc.TPosition
-
-
-def zz(x: np.ndarray, k0: int) -> np.ndarray:
-    """Zz by its offset formula."""
-    m, k = x.shape
-    kb = -(-k // k0)
-    out = np.zeros(-(-m // 16) * kb * 16 * k0, x.dtype)
-    for i in range(m):
-        for j in range(k):
-            out[((i // 16) * kb + j // k0) * 16 * k0 + (i % 16) * k0 + j % k0] = x[i, j]
-    return out
-
-
-def zn(x: np.ndarray, k0: int) -> np.ndarray:
-    k, n = x.shape
-    nb = -(-n // 16)
-    out = np.zeros(-(-k // k0) * nb * 16 * k0, x.dtype)
-    for i in range(k):
-        for j in range(n):
-            out[((i // k0) * nb + j // 16) * 16 * k0 + (j % 16) * k0 + i % k0] = x[i, j]
-    return out
-
-
-def nz(x: np.ndarray, k0: int, rows: int | None = None) -> np.ndarray:
-    m, k = x.shape
-    mp = rows or -(-m // 16) * 16
-    out = np.zeros(-(-k // k0) * mp * k0, x.dtype)
-    for i in range(m):
-        for j in range(k):
-            out[(j // k0) * mp * k0 + i * k0 + j % k0] = x[i, j]
-    return out
-
-
-def from_l0c(b: Any, m: int, n: int, dtype: Any, at: int = 0) -> np.ndarray:
-    mp, n1 = -(-m // 16) * 16, -(-n // 16)
-    flat = b.get("L0C", dtype, n1 * mp * 16, at)
-    return np.array([[flat[(j // 16) * mp * 16 + i * 16 + j % 16] for j in range(n)] for i in range(m)])
 
 
 CASES = [("float16", "float32", np.float16), ("bfloat16", "float32", ml_dtypes.bfloat16),
@@ -58,8 +21,7 @@ CASES = [("float16", "float32", np.float16), ("bfloat16", "float32", ml_dtypes.b
 
 
 @pytest.mark.parametrize(("src", "dst", "kind"), CASES)
-@few
-@given(m=st.integers(1, 40), n=st.integers(1, 40), k=st.integers(1, 70), seed=st.integers(0, 99))
+@cases(m=st.integers(1, 40), n=st.integers(1, 40), k=st.integers(1, 70), seed=st.integers(0, 99))
 def test_mmad(bench: Any, src: str, dst: str, kind: Any, m: int, n: int, k: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     a, c = rng.integers(-8, 9, (m, k)).astype(kind), rng.integers(-8, 9, (k, n)).astype(kind)
@@ -97,8 +59,7 @@ def test_half_accumulator_and_int_wrap(bench: Any) -> None:
     assert (b.get("L0C", np.float16, 256) == np.float16(exact)).all()
 
 
-@few
-@given(m1=st.integers(1, 3), k1=st.integers(1, 3), seed=st.integers(0, 99))
+@cases(m1=st.integers(1, 3), k1=st.integers(1, 3), seed=st.integers(0, 99))
 def test_load2d_from_nz(bench: Any, m1: int, k1: int, seed: int) -> None:
     """Nz in L1 to Zz in L0A row by row, and to Zn in L0B with transposition (Ascend C matmul pattern)."""
     rng = np.random.default_rng(seed)
@@ -118,8 +79,7 @@ def test_load2d_from_nz(bench: Any, m1: int, k1: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.int8])
-@few
-@given(data=st.data())
+@cases(data=st.data())
 def test_nd2nz(bench: Any, kind: Any, data: st.DataObject) -> None:
     n, d = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 50))
     nd, pitch = data.draw(st.integers(1, 3)), d + data.draw(st.integers(0, 9))
@@ -144,23 +104,6 @@ def test_nd2nz(bench: Any, kind: Any, data: st.DataObject) -> None:
         np.testing.assert_array_equal(got[i], nz(matrix, k0))
 
 
-def reference_im2col(fmap: np.ndarray, kernel: tuple[int, int], stride: Any, pads: Any, dilation: Any, value: float
-                     ) -> np.ndarray:  # fmt: skip
-    """Row (ho, wo), column (c1, kh, kw, c0), by loops."""
-    c1, h, w, c0 = fmap.shape
-    left, right, top, bottom = pads
-    oh = (h + top + bottom - dilation[0] * (kernel[0] - 1) - 1) // stride[0] + 1
-    ow = (w + left + right - dilation[1] * (kernel[1] - 1) - 1) // stride[1] + 1
-    out = np.full((oh * ow, c1 * kernel[0] * kernel[1] * c0), value, fmap.dtype)
-    for p in range(oh * ow):
-        for tap, (c, i, j) in enumerate(np.ndindex(c1, *kernel)):
-            y = p // ow * stride[0] + i * dilation[0] - top
-            x = p % ow * stride[1] + j * dilation[1] - left
-            if 0 <= y < h and 0 <= x < w:
-                out[p, tap * c0 : tap * c0 + c0] = fmap[c, y, x]
-    return out
-
-
 def geometry(data: st.DataObject) -> dict[str, Any]:
     kh, kw = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
     dh, dw = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2))
@@ -172,8 +115,7 @@ def geometry(data: st.DataObject) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@few
-@given(data=st.data(), chip=st.sampled_from(["Ascend910B2", "Ascend310P3", "Ascend310B1"]))
+@cases(data=st.data(), chip=st.sampled_from(["Ascend910B2", "Ascend310P3", "Ascend310B1"]))
 def test_load3d_v2(bench: Any, data: st.DataObject, chip: str) -> None:
     g = geometry(data)
     fmap = np.random.default_rng(0).integers(1, 99, (g["c1"], g["h"], g["w"], 16)).astype(np.float16)
@@ -203,8 +145,7 @@ def test_load3d_v2(bench: Any, data: st.DataObject, chip: str) -> None:
     np.testing.assert_array_equal(b.get("L0B" if to_b else "L0A", np.float16, want.size), want)
 
 
-@few
-@given(data=st.data(), mode=st.integers(0, 1))
+@cases(data=st.data(), mode=st.integers(0, 1))
 def test_load3d_v1(bench: Any, data: st.DataObject, mode: int) -> None:
     """Fractals of the im2col matrix one tap (16 columns) wide."""
     g = geometry(data)
@@ -258,8 +199,7 @@ def test_load_data_with_transpose(bench: Any, kind: Any, side: int) -> None:
     np.testing.assert_array_equal(b.get("L0B", kind, x.size), nz(np.ascontiguousarray(x.T), k0))
 
 
-@few
-@given(m=st.integers(1, 40), n=st.integers(1, 3), extra=st.integers(0, 9), relu=st.booleans(), seed=st.integers(0, 99))
+@cases(m=st.integers(1, 40), n=st.integers(1, 3), extra=st.integers(0, 9), relu=st.booleans(), seed=st.integers(0, 99))
 def test_fixpipe(bench: Any, m: int, n: int, extra: int, relu: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     c = rng.uniform(-9, 9, (m, n * 16)).astype(np.float32)
@@ -286,8 +226,7 @@ def test_fixpipe(bench: Any, m: int, n: int, extra: int, relu: bool, seed: int) 
     np.testing.assert_array_equal(panels, nz(want, 16, m + 1)[: panels.size])
 
 
-@few
-@given(seed=st.integers(0, 999), scale=st.floats(0.01, 2), offset=st.integers(-20, 20), signed=st.booleans())
+@cases(seed=st.integers(0, 999), scale=st.floats(0.01, 2), offset=st.integers(-20, 20), signed=st.booleans())
 def test_fixpipe_quantisation(bench: Any, seed: int, scale: float, offset: int, signed: bool) -> None:
     """asc-devkit's golden scripts in own words: multiply, round, clamp to 9 bits, add the offset, clamp."""
     c = np.random.default_rng(seed).integers(-400, 400, (16, 32)).astype(np.int32)
@@ -310,8 +249,7 @@ def test_fixpipe_quantisation(bench: Any, seed: int, scale: float, offset: int, 
     np.testing.assert_array_equal(out, want.astype(out.dtype))
 
 
-@few
-@given(n=st.integers(1, 3), m1=st.integers(1, 3), gap=st.integers(0, 2), seed=st.integers(0, 99), relu=st.booleans())
+@cases(n=st.integers(1, 3), m1=st.integers(1, 3), gap=st.integers(0, 2), seed=st.integers(0, 99), relu=st.booleans())
 def test_coupled_exit_and_bias(bench: Any, n: int, m1: int, gap: int, seed: int, relu: bool) -> None:
     """L0C to the unified buffer with conversion, and a bias row broadcast into L0C, on chips without fixpipe."""
     rng = np.random.default_rng(seed)

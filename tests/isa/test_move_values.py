@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from strength import cases
 
 from ascend_sim import asc
 
-few = settings(max_examples=25, deadline=None)
 P = asc.TPosition
+seeds = st.integers(0, 1 << 30)
 
 
 def tensor(dtype: Any, array: np.ndarray, arg: int = 0, at: int = 0) -> asc.GlobalTensor:
@@ -20,8 +21,7 @@ def tensor(dtype: Any, array: np.ndarray, arg: int = 0, at: int = 0) -> asc.Glob
     return g
 
 
-@few
-@given(count=st.integers(0, 5), length=st.integers(0, 4), src=st.integers(0, 3), dst=st.integers(0, 3))
+@cases(count=st.integers(0, 5), length=st.integers(0, 4), src=st.integers(0, 3), dst=st.integers(0, 3))
 def test_block_copies(bench: Any, count: int, length: int, src: int, dst: int) -> None:
     x = np.random.default_rng(1).integers(0, 256, 4096, dtype=np.uint8)
     out = np.zeros(4096, np.uint8)
@@ -45,8 +45,7 @@ def test_block_copies(bench: Any, count: int, length: int, src: int, dst: int) -
     np.testing.assert_array_equal(out, back)
 
 
-@few
-@given(count=st.integers(1, 4), length=st.integers(1, 70), gap=st.integers(0, 9), left=st.integers(0, 8),
+@cases(count=st.integers(1, 4), length=st.integers(1, 70), gap=st.integers(0, 9), left=st.integers(0, 8),
        right=st.integers(0, 8))  # fmt: skip
 def test_padded_copies(bench: Any, count: int, length: int, gap: int, left: int, right: int) -> None:
     """Rows of any length in half words: padded in, stripped out."""
@@ -76,33 +75,68 @@ def test_padded_copies(bench: Any, count: int, length: int, gap: int, left: int,
         np.testing.assert_array_equal(out[i * (length + gap) :][:length], flat[i * step :][:length])
 
 
-def test_atomic_writes(bench: Any) -> None:
-    out = np.arange(64, dtype=np.float32)
+OPERATIONS = {"add": np.add, "max": np.maximum, "min": np.minimum}
+
+
+@cases(operation=st.sampled_from(list(OPERATIONS)), padded=st.booleans(), blocks=st.integers(1, 6), seed=seeds,
+       dtype=st.sampled_from(["float32", "float16", "int16", "int32", "int8", "bfloat16"]))  # fmt: skip
+def test_atomic_writes(bench: Any, operation: str, padded: bool, blocks: int, seed: int, dtype: str) -> None:
+    rng = np.random.default_rng(seed)
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    n = blocks * 32 // np.dtype(kind).itemsize
+    out, values = (rng.integers(-40, 40, n).astype(kind) for _ in range(2))
+    start = out.copy()
     b = bench("Ascend910B2", None, [out])
-    b.put("UB", np.full(64, 30, np.float32))
+    b.put("UB", values)
 
     def program() -> None:
-        g, local = tensor("float32", out), asc.LocalTensor("float32", P.VECOUT)
-        asc.set_atomic_add(asc.float32)
-        asc.data_copy(g, local, 32)
-        asc.set_atomic_max(asc.float32)
-        asc.data_copy(g[32:], local, 32)
+        g, local = tensor(dtype, out), asc.LocalTensor(dtype, P.VECOUT)
+        getattr(asc, f"set_atomic_{operation}")(dtype)
+        if padded:
+            asc.data_copy_pad(g, local, asc.DataCopyParams(1, n * np.dtype(kind).itemsize, 0, 0))
+        else:
+            asc.data_copy(g, local, n)
         asc.set_atomic_none()
 
     b.run(program)
-    start = np.arange(64, dtype=np.float32)
-    np.testing.assert_array_equal(out, np.concatenate([start[:32] + 30, np.maximum(start[32:], 30)]))
+    np.testing.assert_array_equal(out, OPERATIONS[operation](start, values))
 
 
-def test_bias_row_widens(bench: Any) -> None:
+@cases(dtype=st.sampled_from(["float16", "bfloat16", "float32", "int32"]), blocks=st.integers(1, 8), seed=seeds)
+def test_bias_row_widens(bench: Any, dtype: str, blocks: int, seed: int) -> None:
+    """64 bytes of the bias table at a time; 16-bit floats become float32."""
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    to = "int32" if dtype == "int32" else "float32"
+    n = blocks * 16
+    x = np.random.default_rng(seed).integers(-99, 99, n).astype(kind)
     b = bench("Ascend910B2", "AIC")
-    b.put("L1", np.arange(32, dtype=np.float16))
+    b.put("L1", x)
+    b.run(lambda: asc.data_copy(asc.LocalTensor(to, P.C2), asc.LocalTensor(dtype, P.C1), n))
+    np.testing.assert_array_equal(b.get("BT", to, n), x.astype(to))
+
+
+@cases(n=st.integers(1, 20), d=st.integers(1, 40), nd=st.integers(1, 3), gap=st.integers(0, 5), seed=seeds,
+       dtype=st.sampled_from(["float16", "float32", "int8"]))  # fmt: skip
+def test_nz_to_nd(bench: Any, n: int, d: int, nd: int, gap: int, seed: int, dtype: str) -> None:
+    """Column blocks of C0 in the unified buffer to rows in global memory."""
+    rng, c0 = np.random.default_rng(seed), 32 // np.dtype(dtype).itemsize
+    c1, rows, pitch = -(-d // c0), -(-n // 16) * 16, d + gap
+    x = rng.integers(-99, 99, (nd, c1, rows, c0)).astype(dtype)
+    fractals = -(-c1 * rows * c0 // 256)
+    out = np.zeros((nd, n + 1, pitch), dtype)
+    b = bench("Ascend910B2", None, [out])
+    for i in range(nd):
+        b.put("UB", x[i], i * fractals * 256 * x.itemsize)
 
     def program() -> None:
-        asc.data_copy(asc.LocalTensor("float32", P.C2), asc.LocalTensor("float16", P.C1), 32)
+        params = asc.Nz2NdParamsFull(nd, n, d, fractals, rows, pitch, (n + 1) * pitch)
+        asc.data_copy(tensor(dtype, out), asc.LocalTensor(dtype, P.VECOUT), params)
 
     b.run(program)
-    np.testing.assert_array_equal(b.get("BT", np.float32, 32), np.arange(32))
+    want = np.zeros_like(out)
+    for i, r, c in np.ndindex(nd, n, d):
+        want[i, r, c] = x[i, c // c0, r, c % c0]
+    np.testing.assert_array_equal(out, want)
 
 
 def test_fill_and_scalar_access(bench: Any) -> None:

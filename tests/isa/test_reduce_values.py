@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from strength import cases
 
 from ascend_sim import asc
 
-few = settings(max_examples=20, deadline=None)
 CHIP = "Ascend910B2"
 types = st.sampled_from(["float16", "float32"])
 
@@ -42,8 +41,7 @@ def issue(b: Any, dtype: str, call: Any) -> None:
     b.run(lambda: call(*(asc.LocalTensor(dtype, asc.TPosition.VECIN, at) for at in (0, 32768))))
 
 
-@few
-@given(dtype=types, data=st.data(), seed=st.integers(0, 99), repeat=st.integers(1, 5), blk=st.integers(1, 2),
+@cases(dtype=types, data=st.data(), seed=st.integers(0, 99), repeat=st.integers(1, 5), blk=st.integers(1, 2),
        rep=st.sampled_from([0, 8, 16]), out=st.integers(1, 3))  # fmt: skip
 def test_whole_reduce(bench: Any, dtype: str, data: st.DataObject, seed: int, repeat: int, blk: int, rep: int,
                       out: int) -> None:  # fmt: skip
@@ -77,8 +75,7 @@ def test_whole_reduce(bench: Any, dtype: str, data: st.DataObject, seed: int, re
     np.testing.assert_array_equal(b.get("UB", dtype, len(d)).view(np.uint8), d.view(np.uint8))
 
 
-@few
-@given(dtype=types, data=st.data(), seed=st.integers(0, 99), repeat=st.integers(1, 5), blk=st.integers(1, 2))
+@cases(dtype=types, data=st.data(), seed=st.integers(0, 99), repeat=st.integers(1, 5), blk=st.integers(1, 2))
 def test_block_reduce(bench: Any, dtype: str, data: st.DataObject, seed: int, repeat: int, blk: int) -> None:
     per = 32 // np.dtype(dtype).itemsize
     width = per * 8
@@ -96,8 +93,7 @@ def test_block_reduce(bench: Any, dtype: str, data: st.DataObject, seed: int, re
     np.testing.assert_array_equal(b.get("UB", dtype, len(d)), d)
 
 
-@few
-@given(dtype=types, repeat=st.integers(1, 5), seed=st.integers(0, 99), n=st.integers(1, 64))
+@cases(dtype=types, repeat=st.integers(1, 5), seed=st.integers(0, 99), n=st.integers(1, 64))
 def test_pair_reduce(bench: Any, dtype: str, repeat: int, seed: int, n: int) -> None:
     width = 256 // np.dtype(dtype).itemsize
     b, x, d = operands(bench, dtype, seed)
@@ -109,8 +105,7 @@ def test_pair_reduce(bench: Any, dtype: str, repeat: int, seed: int, n: int) -> 
     np.testing.assert_array_equal(b.get("UB", dtype, len(d)), d)
 
 
-@few
-@given(dtype=types, n=st.integers(1, 3000), seed=st.integers(0, 99))
+@cases(dtype=types, n=st.integers(1, 3000), seed=st.integers(0, 99))
 def test_tensor_reduce(bench: Any, dtype: str, n: int, seed: int) -> None:
     b, x, _ = operands(bench, dtype, seed)
 

@@ -22,11 +22,12 @@ from ascend_sim.asc.adv.types import (
     get_special_basic_config,
     get_special_mdl_config,
 )
+from ascend_sim.asc.calls_sort import concat, extract
 
 __all__ = [
     "Matmul", "MatmulApiStaticTiling", "MatmulBatchParams", "MatmulConfig", "MatmulFuncParams", "MatmulIterator",
     "MatmulQuantParams", "MatmulShapeParams", "MatmulType", "MatrixOffset", "QuantConfig", "RmsNormTiling",
-    "SoftmaxTiling", "TCubeTiling", "get_basic_config", "get_ib_share_norm_config", "get_mdl_config", "get_mm_config",
-    "get_normal_config", "get_special_basic_config", "get_special_mdl_config", "quant", "register_matmul", "rmsnorm",
-    "softmax",
+    "SoftmaxTiling", "TCubeTiling", "concat", "extract", "get_basic_config", "get_ib_share_norm_config",
+    "get_mdl_config", "get_mm_config", "get_normal_config", "get_special_basic_config", "get_special_mdl_config",
+    "quant", "register_matmul", "rmsnorm", "softmax",
 ]  # fmt: skip
