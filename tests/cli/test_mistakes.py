@@ -124,7 +124,8 @@ def test_a_failing_program_that_shows_only_the_code(tmp_path: Path) -> None:
 
 def test_interrupted_program(tmp_path: Path) -> None:
     app = tmp_path / "app.py"
-    app.write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    handler = "import signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored in background
+    app.write_text(handler + "print('ready', flush=True)\ntime.sleep(60)\n")
     command = [sys.executable, "-m", "ascend_sim.cli.main", "run", str(app)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
