@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -40,6 +41,8 @@ from ascend_sim.soc import Soc, SocError, load_soc
 
 EXAMPLE = "example: ascend-sim validate benchmarks/data/ops_calibration.csv --soc Ascend910B2 --report docs/accuracy.md"
 
+CAUSES = "known_misses.csv"  # columns id, cause
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("validate", help="compare predictions with measurements", epilog=EXAMPLE)
@@ -65,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(str(error)) from error
     if args.report:
         try:
-            write_page(outcomes, Path(args.report), args.half, _command(args))
+            write_page(outcomes, Path(args.report), args.half, _command(args), _causes(args.rows))
         except OSError as error:
             raise CommandError(f"--report {args.report}: {error.strerror or error}") from error
     if args.bands:
@@ -79,6 +82,16 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(as_text(outcomes, args.worst))
     return 0
+
+
+def _causes(paths: Sequence[str]) -> dict[str, str]:
+    """Known causes of misses by row id, from `CAUSES` beside the files of rows."""
+    found: dict[str, str] = {}
+    for path in dict.fromkeys(Path(p).with_name(CAUSES) for p in paths):
+        if path.is_file():
+            with path.open(newline="", encoding="utf-8") as handle:
+                found |= {record["id"]: record["cause"] for record in csv.DictReader(handle)}
+    return found
 
 
 def _command(args: argparse.Namespace) -> str:

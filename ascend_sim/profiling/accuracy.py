@@ -110,6 +110,23 @@ class BoundScore:
 
 
 @dataclass(frozen=True)
+class StateScore:
+    """Rows of unknown L2 state that last at least `SHORT_US`: (median, 90th percentile) of the absolute error to the
+    ``interval`` between warm and cold, and of single predictions: ``warm``, ``cold`` and their geometric ``middle``.
+    ``inside`` counts measurements inside the interval, ``width`` is the median of its upper over its lower end."""
+
+    soc: str
+    family: str
+    rows: int
+    inside: int
+    width: float
+    interval: tuple[float, float]
+    warm: tuple[float, float]
+    cold: tuple[float, float]
+    middle: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class NetworkScore:
     """One network on one chip over its batch sizes: errors of time, and the batch of highest throughput, measured and
     predicted. ``steps_apart`` counts how many of the measured batch sizes lie between the two."""
@@ -206,6 +223,37 @@ def score_groups(outcomes: Sequence[Outcome]) -> list[Score]:
     for outcome in outcomes:
         groups.setdefault((outcome.soc, outcome.family), []).append(outcome)
     return [score(rows, *key) for key, rows in sorted(groups.items())]
+
+
+def score_states(outcomes: Sequence[Outcome]) -> list[StateScore]:
+    """One score per chip and family with long rows of unknown L2 state, and all of them together."""
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for o in outcomes:
+        if o.us_predicted_cold is not None and o.us_measured >= SHORT_US:
+            groups.setdefault((o.soc, o.family), []).append(o)
+    if len(groups) > 1:
+        groups["all", "all"] = [o for rows in groups.values() for o in rows]
+    return [_score_state(*key, rows) for key, rows in groups.items()]
+
+
+def _score_state(soc: str, family: str, rows: Sequence[Outcome]) -> StateScore:
+    def spread(predicted: Sequence[float | None]) -> tuple[float, float]:
+        errors = [abs(_known(p) / o.us_measured - 1) for p, o in zip(predicted, rows, strict=True)]
+        return _known(median(errors)), _known(quantile(errors, 0.9))
+
+    ends = [o.interval or (0.0, 0.0) for o in rows]
+    to_interval = [abs(_known(o.error)) for o in rows]
+    return StateScore(
+        soc,
+        family,
+        len(rows),
+        inside=sum(error == 0 for error in to_interval),
+        width=_known(median(high / low for low, high in ends if low)),
+        interval=(_known(median(to_interval)), _known(quantile(to_interval, 0.9))),
+        warm=spread([o.us_predicted for o in rows]),
+        cold=spread([o.us_predicted_cold for o in rows]),
+        middle=spread([o.centre for o in rows]),
+    )
 
 
 def score_networks(outcomes: Sequence[Outcome]) -> list[NetworkScore]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ascend_sim.profiling.accuracy import (
@@ -17,12 +16,16 @@ from ascend_sim.profiling.accuracy import (
     score_groups,
     score_networks,
     score_pipes,
+    score_states,
 )
 from ascend_sim.profiling.calibration import half_of
+from ascend_sim.profiling.fitted import fitted_figures
 from ascend_sim.profiling.scatter import Point, scatter_svg
-from ascend_sim.soc import Figure, SocError, load_soc
+from ascend_sim.soc import Figure
 
-WORST = 25  # known misses listed
+WORST = 30  # known misses listed
+MISS = 0.25  # error from which a row counts as missed
+SHOWN_USERS = 4  # row ids listed per fitted figure
 
 _METHOD = f"""\
 # Accuracy
@@ -42,6 +45,9 @@ is run through the same code as everything else: kernel trace, replay, L2 state,
   identical run on the same buffers. Kernels taken from a running network have an unknown state: they are predicted
   both ways, and their error is the distance to the interval between the two (0 inside). Their rank in *Spearman* is
   that of the geometric middle of the interval.
+  The table of L2 states below gives the scores of either end alone.
+* **Error bands** that predictions carry (`ascend-sim op`, `ascend-sim model`) are the 90th percentiles of these
+  errors per chip and family, with the geometric middle for rows of unknown L2 state.
 * **Short rows.** Kernels under {SHORT_US:g} us are mostly launch cost; they are kept out of the percentages and scored
   in microseconds.
 * **Estimated** rows have no kernel for their call; a roofline stands in. They count like the others.
@@ -67,16 +73,23 @@ tables that list a network twice.
 """
 
 
-def write_page(outcomes: Sequence[Outcome], path: Path, half: str | None = None, command: str = "") -> None:
-    """Write the page to ``path`` and its plots to the directory of the same stem beside it. Raises OSError."""
+def write_page(
+    outcomes: Sequence[Outcome],
+    path: Path,
+    half: str | None = None,
+    command: str = "",
+    causes: Mapping[str, str] | None = None,
+) -> None:
+    """Write the page to ``path`` and its plots to ``img`` beside it. ``causes`` explains rows, by their id. Raises
+    OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     plots = _write_plots(outcomes, path)
     parts = [_METHOD.format(command=command or "ascend-sim validate ROWS.csv --report FILE")]
     if half:
         parts.append(f"Only half `{half}` of the rows is shown.\n")
-    parts += [_groups(outcomes), "" if half else _halves(outcomes), plots, _pipes(outcomes), _networks(outcomes),
-              _NOISE, _misses(outcomes),
-              _unpredicted(outcomes), _fitted(outcomes)]  # fmt: skip
+    parts += [_groups(outcomes), _states(outcomes), "" if half else _halves(outcomes), plots, _pipes(outcomes),
+              _networks(outcomes), _NOISE, _misses(outcomes, causes or {}), _unpredicted(outcomes),
+              _fitted(outcomes)]  # fmt: skip
     path.write_text("\n".join(part for part in parts if part), encoding="utf-8")
 
 
@@ -106,39 +119,72 @@ def score_cells(s: Score) -> list[str]:
             percent(s.p90), percent(s.bias), rank, str(s.short), *short]  # fmt: skip
 
 
+def _states(outcomes: Sequence[Outcome]) -> str:
+    scores = score_states(outcomes)
+    if not scores:
+        return ""
+
+    def pair(errors: tuple[float, float]) -> str:
+        return f"{percent(errors[0])} / {percent(errors[1])}"
+
+    cells = [
+        [s.soc, s.family, str(s.rows), str(s.inside), f"{s.width:.2f}", pair(s.interval), pair(s.warm), pair(s.cold),
+         pair(s.middle)]
+        for s in scores
+    ]  # fmt: skip
+    header = ["chip", "family", "rows", "inside", "cold / warm", "interval %", "warm only %", "cold only %", "middle %"]
+    return (
+        "## Rows of unknown L2 state\n\nMedian / 90th percentile of the absolute error of these rows (at least "
+        f"{SHORT_US:g} us), scored by the interval as above, and as if every row had been warm, or cold, or in the "
+        "geometric middle. *Inside*: measured between the two predictions.\n\n" + table(header, cells)
+    )
+
+
 def _halves(outcomes: Sequence[Outcome]) -> str:
     lines = []
     for family in dict.fromkeys(o.family for o in outcomes):
-        cells = [family]
-        for half in "ab":
-            s = score([o for o in outcomes if o.family == family and half_of(o.id) == half], "", family)
-            cells += [str(s.long), percent(s.median), percent(s.p90)]
-        lines.append(cells)
-    total = ["all"]
-    for half in "ab":
-        s = score([o for o in outcomes if half_of(o.id) == half], "", "all")
-        total += [str(s.long), percent(s.median), percent(s.p90)]
+        cells, _ = _half_cells([o for o in outcomes if o.family == family])
+        lines.append([family, *cells])
+    text = "## Fitted half against held-out half\n\nAll chips together.\n\n"
+    operators, networks = ([o for o in outcomes if (o.family == "model") is whole] for whole in (False, True))
+    said = []
+    for name, rows in (("operators", operators), ("networks", networks)):
+        cells, medians = _half_cells(rows)
+        if rows:
+            lines.append([f"all {name}", *cells])
+        if all(m is not None for m in medians):
+            apart = 100 * abs((medians[0] or 0.0) - (medians[1] or 0.0))
+            said.append(f"Pooled over {name} the medians of the two halves lie {apart:.1f} points apart.")
     header = ["family", "rows a", "median % a", "p90 % a", "rows b", "median % b", "p90 % b"]
-    return "## Fitted half against held-out half\n\nAll chips together.\n\n" + table(header, [*lines, total])
+    return text + table(header, lines) + "\n" + " ".join(said) + "\n"
+
+
+def _half_cells(rows: Sequence[Outcome]) -> tuple[list[str], list[float | None]]:
+    cells, medians = [], []
+    for half in "ab":
+        s = score([o for o in rows if half_of(o.id) == half], "", "")
+        cells += [str(s.long), percent(s.median), percent(s.p90)]
+        medians.append(s.median)
+    return cells, medians
 
 
 def _write_plots(outcomes: Sequence[Outcome], path: Path) -> str:
-    folder = path.with_suffix("")
-    chips: dict[str, dict[str, list[Point]]] = {}
+    folder = path.parent / "img"
+    plots: dict[tuple[str, str], dict[str, list[Point]]] = {}
     for o in outcomes:
         if o.interval is not None:
             low, high = o.interval
             label = f"{o.id} {o.op}: measured {o.us_measured:.2f} us, predicted {low:.2f}..{high:.2f}"
-            kind = o.op if o.family == "model" else o.family
-            chips.setdefault(o.soc, {}).setdefault(kind, []).append((o.us_measured, low, high, label))
-    if not chips:
+            kind, group = ("networks", o.op) if o.family == "model" else ("operators", o.family)
+            plots.setdefault((o.soc, kind), {}).setdefault(group, []).append((o.us_measured, low, high, label))
+    if not plots:
         return ""
     folder.mkdir(exist_ok=True)
     lines = ["## Predicted against measured\n", "Dashed: 25 % either side. Bars: rows whose L2 state is unknown.\n"]
-    for soc, groups in sorted(chips.items()):
-        kind = "networks" if any(o.family == "model" for o in outcomes if o.soc == soc) else "operators"
-        (folder / f"{soc}.svg").write_text(scatter_svg(f"{soc}, {kind}", groups), encoding="utf-8")
-        lines.append(f"![{soc}]({folder.name}/{soc}.svg)\n")
+    for (soc, kind), groups in sorted(plots.items()):
+        name = f"accuracy-{soc}-{kind}.svg"
+        (folder / name).write_text(scatter_svg(f"{soc}, {kind}", groups), encoding="utf-8")
+        lines.append(f"![{soc}, {kind}](img/{name})\n")
     return "\n".join(lines)
 
 
@@ -160,17 +206,34 @@ def _pipes(outcomes: Sequence[Outcome]) -> str:
     return text
 
 
-def _misses(outcomes: Sequence[Outcome]) -> str:
+def _misses(outcomes: Sequence[Outcome], causes: Mapping[str, str]) -> str:
     ranked = sorted((o for o in outcomes if o.error is not None and o.us_measured >= SHORT_US), key=_size, reverse=True)
+    missed = sum(_size(o) > MISS for o in ranked)
     lines = []
     for o in ranked[:WORST]:
         assert o.interval is not None
         low, high = o.interval
         predicted = f"{low:.2f}" if o.us_predicted_cold is None else f"{low:.2f}..{high:.2f}"
-        note = f"estimated: {o.reason}" if o.estimated else ""
-        lines.append([o.id, o.soc, o.op, f"{o.us_measured:.2f}", predicted, percent(o.error), o.bound or "", note])
-    header = ["row", "chip", "operator", "measured us", "predicted us", "error %", "bound", "note"]
-    return f"## Known misses\n\nThe {len(lines)} rows furthest off.\n\n" + table(header, lines)
+        why = "; ".join(text for text in (causes.get(o.id, ""), _symptom(o)) if text)
+        lines.append([o.id, o.soc, o.op, f"{o.us_measured:.2f}", predicted, percent(o.error), o.bound or "", why])
+    header = ["row", "chip", "operator", "measured us", "predicted us", "error %", "bound", "cause"]
+    return (
+        f"## Known misses\n\n{missed} of {len(ranked)} rows are more than {100 * MISS:.0f} % off. The {len(lines)} "
+        "rows furthest off, with the cause where it is known, and the pipe whose busy time differs most where the "
+        "profile has pipes.\n\n" + table(header, lines)
+    )
+
+
+def _symptom(o: Outcome) -> str:
+    """What the row itself shows: no kernel, or the pipe that differs most from its measured busy time."""
+    if o.estimated:
+        return f"estimated: {o.reason}"
+    apart: list[tuple[float, str]] = []
+    for pipe, measured in o.pipe_us_measured.items():
+        found = o.pipes.get(pipe, 0.0)
+        if measured > PIPE_FLOOR_US and pipe != "scalar":
+            apart.append((abs(found - measured), f"{pipe} busy {found:.1f} us, measured {measured:.1f}"))
+    return max(apart)[1] if apart else ""
 
 
 def _size(o: Outcome) -> float:
@@ -219,38 +282,43 @@ def _networks(outcomes: Sequence[Outcome]) -> str:
     networks = score_networks(outcomes)
     if not networks:
         return ""
-    close = sum(n.steps_apart <= 1 for n in networks)
+    chips = []
+    for soc in dict.fromkeys(n.soc for n in networks):
+        of_chip = [n for n in networks if n.soc == soc]
+        s = score([o for o in outcomes if o.soc == soc and o.family == "model"], soc, "model")
+        close = sum(n.steps_apart <= 1 for n in of_chip)
+        chips.append([soc, str(len(of_chip)), str(s.predicted), percent(s.median), percent(s.p90), percent(s.bias),
+                      f"{close} of {len(of_chip)}"])  # fmt: skip
+    header = ["chip", "networks", "rows", "median %", "p90 %", "bias %", "best batch within one step"]
     return (
-        "## Networks\n\nThe batch of highest throughput is predicted within one measured step for "
-        f"{close} of {len(networks)} networks.\n\n" + table(NETWORK_HEADER, network_cells(networks))
+        "## Networks\n\nSteady state without host copies. *Best batch*: whether the batch of highest throughput is "
+        "predicted within one measured step of the measured one.\n\n"
+        + table(header, chips)
+        + "\n"
+        + table(NETWORK_HEADER, network_cells(networks))
     )
 
 
 def _fitted(outcomes: Sequence[Outcome]) -> str:
     """Figures of the chip files that were fitted rather than read off: their source says so."""
-    users: dict[tuple[str, str], list[str]] = {}
-    figures: dict[tuple[str, str], Figure] = {}
-    for name in sorted({o.soc for o in outcomes}):
-        try:
-            chip = load_soc(name)
-        except SocError:
-            continue
-        for key, figure in chip.figures.items():
-            if re.search(r"\bfits? over\b|\bfitted\b", figure.source):
-                place = (key, str(figure.value))
-                figures[place] = figure
-                users.setdefault(place, []).append(name.removeprefix("Ascend"))
-    if not figures:
-        return ""
     lines = [
-        [f"`{key}`", _value(figure), figure.unit, ", ".join(users[key, text]), figure.source, figure.confidence]
-        for (key, text), figure in sorted(figures.items())
-    ]
-    header = ["figure", "value", "unit", "chips", "fitted on", "confidence"]
+        [f"`{f.key}`", _value(f.figure), f.figure.unit, f.meaning, ", ".join(c.removeprefix("Ascend") for c in f.chips),
+         f.figure.source, str(f.rows), _users(f.users)]
+        for f in fitted_figures(outcomes)
+    ]  # fmt: skip
+    if not lines:
+        return ""
+    header = ["figure", "value", "unit", "meaning", "chips", "fitted on", "measurements", "rows above that rest on it"]
     return (
         "## Fitted figures\n\nFigures of `configs/` that were fitted to times of kernels or networks; the others were "
-        "read from documents or microbenchmarks, or are marked guesses.\n\n" + table(header, lines)
+        "read from documents or microbenchmarks, follow from those, or are marked guesses. A row rests on a figure "
+        "that decides at least 2 % of its time.\n\n" + table(header, lines)
     )
+
+
+def _users(ids: Sequence[str]) -> str:
+    shown = " ".join(ids[:SHOWN_USERS]) + (" ..." if len(ids) > SHOWN_USERS else "")
+    return f"{len(ids)}: {shown}" if ids else "0"
 
 
 def _value(figure: Figure) -> str:

@@ -1,8 +1,8 @@
 """Error bands: how far predictions of a family on a chip lie from its measured rows.
 
 ``bands.toml`` beside this file is written by ``ascend-sim validate ... --bands``. Long tasks (at least
-`accuracy.SHORT_US`) have relative errors, shorter ones errors in microseconds. A row whose L2 state is unknown counts with the geometric
-middle of its warm and its cold prediction.
+`accuracy.SHORT_US`) have relative errors, shorter ones errors in microseconds. A row whose L2 state is unknown counts
+with the geometric middle of its warm and its cold prediction.
 """
 
 from __future__ import annotations

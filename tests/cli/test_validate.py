@@ -23,6 +23,7 @@ from ascend_sim.profiling.accuracy import (
     score_bounds,
     score_networks,
     score_pipes,
+    score_states,
     spearman,
 )
 from ascend_sim.profiling.calibration import OpRow, RowError, Tensor, half_of, read_rows
@@ -341,12 +342,26 @@ def test_workers_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_report_and_plots_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_csv(tmp_path / "rows.csv", record(), record(id="X-2", us="30"), record(id="X-3", op="NoSuchOperator"))
     page = tmp_path / "docs" / "accuracy.md"
+    (tmp_path / "known_misses.csv").write_text('id,cause\nX-2,"a cause, with a comma"\nX-9,of no row\n')
     run(capsys, str(path), "--report", str(page))
     text = page.read_text()
     assert "## By chip and family" in text
     assert "NoSuchOperator" in text
-    svg = ElementTree.parse(page.parent / "accuracy" / "Ascend910B2.svg").getroot()
+    assert "a cause, with a comma" in text and "of no row" not in text
+    svg = ElementTree.parse(page.parent / "img" / "accuracy-Ascend910B2-operators.svg").getroot()
     assert len(list(svg.iter("{http://www.w3.org/2000/svg}title"))) == 2
+
+
+def test_unknown_states_are_scored_by_either_end_too() -> None:
+    """Two rows of 100 us: one inside its interval of 50 to 200 us, one 20 % below its interval of 120 to 150 us."""
+    inside = Outcome("1", "A", "norm", "X", us_measured=100.0, us_predicted=50.0, us_predicted_cold=200.0)
+    below = Outcome("2", "A", "norm", "X", us_measured=100.0, us_predicted=120.0, us_predicted_cold=150.0)
+    known = Outcome("3", "A", "norm", "X", us_measured=100.0, us_predicted=900.0)
+    (s,) = score_states([inside, below, known])
+    assert (s.rows, s.inside) == (2, 1)
+    assert s.interval[0] == pytest.approx(0.1) and s.warm[0] == pytest.approx(0.35) and s.cold[0] == pytest.approx(0.75)
+    assert s.middle[0] == pytest.approx((180**0.5 * 10 - 100) / 200)  # 0 and (sqrt(120 x 150) - 100) / 100
+    assert s.width == pytest.approx((4 + 1.25) / 2)
 
 
 def test_networks_need_their_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
