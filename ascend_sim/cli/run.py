@@ -25,7 +25,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog="example: ascend-sim run --soc Ascend310P3 --profile out app.py model.om cat.jpg",
     )
     parser.add_argument("--soc", help="chip name or config path (default: ASCEND_SIM_SOC, else Ascend910B2)")
-    parser.add_argument("--profile", type=Path, metavar="DIR", help="write op table, op_summary CSV and timeline here")
+    parser.add_argument("--profile", type=Path, metavar="DIR", help="write report, tables, timeline and msprof tree here")
     parser.add_argument("--quiet", action="store_true", help="do not print the operator table")
     parser.add_argument(
         "--shim", action="append", choices=sorted(SHIMS), default=[], metavar="NAME",

@@ -8,14 +8,14 @@ from typing import Any
 from ascend_sim.engine.result import KernelTiming
 from ascend_sim.ops.schema import OpCall
 from ascend_sim.profiling.store import EventStore
-from ascend_sim.soc import Soc
+from ascend_sim.soc import CONFIDENCES, Soc
 
 SHORT = {"vector": "vec", "cube": "cube", "scalar": "scl", "fixpipe": "fix"}
 
 
 @dataclass
 class Row:
-    """All executions of one operator instance."""
+    """All executions of one operator instance: sums over ``count`` runs, the weakest confidence of any."""
 
     name: str
     type: str
@@ -28,6 +28,9 @@ class Row:
     core_ps: int
     estimated: bool
     confidence: str
+    call: OpCall | None = None
+    gm_bytes: int = 0
+    hbm_bytes: int = 0
 
     @property
     def bound(self) -> str:
@@ -42,7 +45,7 @@ def rows(store: EventStore) -> list[Row]:
         key = (event.device, event.args.get("model_id"), event.name, call)
         row = table.get(key)
         if row is None:
-            row = table[key] = Row(event.name, event.args["op_type"], _shapes(call), 0, 0, 0, 0, {}, 0, False, "")
+            row = table[key] = Row(event.name, event.args["op_type"], _shapes(call), 0, 0, 0, 0, {}, 0, False, "", call)
         row.ps += event.duration
         row.count += event.args.get("part", 0) == 0
         row.estimated |= bool(event.args.get("estimated"))
@@ -51,9 +54,15 @@ def rows(store: EventStore) -> list[Row]:
             row.blocks = max(row.blocks, timing.blocks)
             row.cycles += timing.cycles
             row.core_ps += timing.core_ps
-            row.confidence = timing.confidence
+            row.confidence = max(row.confidence or CONFIDENCES[0], timing.confidence, key=CONFIDENCES.index)
+            row.gm_bytes += timing.gm_read + timing.gm_write
+            row.hbm_bytes += timing.hbm_bytes
             for pipe, busy in timing.busy_ps.items():
                 row.busy[pipe] = row.busy.get(pipe, 0) + busy
+        elif (op := event.args.get("op")) is not None:
+            row.confidence = op.confidence
+            row.gm_bytes += op.gm_read + op.gm_write
+            row.hbm_bytes += op.hbm_bytes
     return list(table.values())
 
 

@@ -1,5 +1,5 @@
-"""Everything a profiled run leaves behind: ``op_summary.csv``, ``op_table.txt``, ``trace.json``, ``summary.json`` and
-msprof's ``PROF_*`` tree."""
+"""Everything a profiled run leaves behind: ``report.html`` with its data ``events.json``, ``op_table.txt``,
+``op_summary.csv``, ``trace.json``, ``summary.json`` and msprof's ``PROF_*`` tree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.profiling import msprof, op_summary, optable, perfetto
+from ascend_sim.profiling import msprof, op_summary, optable, perfetto, report
+from ascend_sim.profiling.report_data import report_data
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import Soc
@@ -26,6 +27,9 @@ def write_plain(store: EventStore, soc: Soc, folder: Path) -> None:
     perfetto.write(store.events, folder / "trace.json")
     (folder / "op_table.txt").write_text(optable.render_table(store, soc) + "\n")
     (folder / "summary.json").write_text(json.dumps(summary(store, soc), indent=1) + "\n")
+    data = report_data(store, soc)
+    (folder / report.EVENTS).write_text(json.dumps(data) + "\n")
+    report.write(data, folder / report.REPORT)
 
 
 def summary(store: EventStore, soc: Soc) -> dict[str, Any]:
