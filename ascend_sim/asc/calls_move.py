@@ -480,10 +480,12 @@ def set_atomic_add(dtype: Any) -> None:
 
 
 def set_atomic_max(dtype: Any) -> None:
+    """Writes to global memory keep the greater value, until `set_atomic_none`."""
     _set_atomic("max", dtype)
 
 
 def set_atomic_min(dtype: Any) -> None:
+    """Writes to global memory keep the smaller value, until `set_atomic_none`."""
     _set_atomic("min", dtype)
 
 

@@ -156,6 +156,7 @@ def get_sys_workspace() -> GlobalAddress:
 
 
 def set_sys_workspace(workspace: GlobalAddress) -> None:
+    """Name the global memory `get_sys_workspace` returns."""
     current().sys_workspace = workspace
 
 
@@ -167,6 +168,7 @@ def set_hccl_context(index: int, context: GlobalAddress) -> None:
 
 
 def get_hccl_context(index: int) -> GlobalAddress:
+    """The communication context remembered under ``index``."""
     core = current()
     if int(index) not in core.contexts:
         raise InstructionError("get_hccl_context", "index", index, "set_hccl_context was not called for it")
@@ -218,6 +220,7 @@ def metrics_prof_start() -> None:
 
 
 def metrics_prof_stop() -> None:
+    """End of a profiled range."""
     current().emit(Pipe.S, ScalarWork("metrics_prof_stop"))
 
 

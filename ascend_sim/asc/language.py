@@ -6,10 +6,11 @@ every one of those names.
 
 from __future__ import annotations
 
-from ascend_sim.asc import *  # noqa: F403
-from ascend_sim.asc import __all__ as _base
 from ascend_sim.asc.adv import *  # noqa: F403
 from ascend_sim.asc.adv import __all__ as _adv
+
+from ascend_sim.asc import *  # noqa: F403  # isort: skip  (of equal names these are meant)
+from ascend_sim.asc import __all__ as _base  # isort: skip
 from ascend_sim.asc.scalars import Int
 from ascend_sim.asc.struct import Field, Struct, StructField  # noqa: F401
 from ascend_sim.isa import dtypes as _types

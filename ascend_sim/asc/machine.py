@@ -191,6 +191,7 @@ def get_sub_block_idx() -> int:
 
 
 def get_sub_block_num() -> int:
+    """Vector cores of this group."""
     return current().sub_block_num
 
 

@@ -1,6 +1,35 @@
 """High-level functions: they expand to the instructions of `ascend_sim.asc`."""
 
 from ascend_sim.asc.adv.activation import softmax
+from ascend_sim.asc.adv.math import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    axpy,
+    ceil,
+    cos,
+    cosh,
+    digamma,
+    erf,
+    erfc,
+    exp,
+    floor,
+    frac,
+    lgamma,
+    log,
+    power,
+    round,
+    sign,
+    sin,
+    sinh,
+    tan,
+    tanh,
+    trunc,
+    xor,
+)
 from ascend_sim.asc.adv.matmul import Matmul, MatmulIterator, register_matmul
 from ascend_sim.asc.adv.normalization import rmsnorm
 from ascend_sim.asc.adv.quantization import quant
@@ -27,7 +56,9 @@ from ascend_sim.asc.calls_sort import concat, extract
 __all__ = [
     "Matmul", "MatmulApiStaticTiling", "MatmulBatchParams", "MatmulConfig", "MatmulFuncParams", "MatmulIterator",
     "MatmulQuantParams", "MatmulShapeParams", "MatmulType", "MatrixOffset", "QuantConfig", "RmsNormTiling",
-    "SoftmaxTiling", "TCubeTiling", "concat", "extract", "get_basic_config", "get_ib_share_norm_config",
-    "get_mdl_config", "get_mm_config", "get_normal_config", "get_special_basic_config", "get_special_mdl_config",
-    "quant", "register_matmul", "rmsnorm", "softmax",
+    "SoftmaxTiling", "TCubeTiling", "acos", "acosh", "asin", "asinh", "atan", "atanh", "axpy", "ceil", "concat",
+    "cos", "cosh", "digamma", "erf", "erfc", "exp", "extract", "floor", "frac", "get_basic_config",
+    "get_ib_share_norm_config", "get_mdl_config", "get_mm_config", "get_normal_config", "get_special_basic_config",
+    "get_special_mdl_config", "lgamma", "log", "power", "quant", "register_matmul", "rmsnorm", "round", "sign",
+    "sin", "sinh", "softmax", "tan", "tanh", "trunc", "xor",
 ]  # fmt: skip

@@ -124,9 +124,11 @@ class Matmul:
         self.index = -1
 
     def set_tensor_a(self, tensor: Any, transpose: bool = False) -> None:
+        """A, in global memory or the unified buffer; ``transpose``: it is stored transposed."""
         self.a, self.a_trans, self.index = self._operand("A", tensor, self.a_type), bool(transpose), -1
 
     def set_tensor_b(self, tensor: Any, transpose: bool = False) -> None:
+        """B, as `set_tensor_a`."""
         self.b, self.b_trans, self.index = self._operand("B", tensor, self.b_type), bool(transpose), -1
 
     def _operand(self, name: str, tensor: Any, kind: MatmulType) -> Any:
@@ -137,11 +139,13 @@ class Matmul:
         return tensor
 
     def set_bias(self, tensor: Any) -> None:
+        """A row that is added to every row of the product."""
         if not isinstance(tensor, GlobalTensor):
             raise InstructionError(CALL, "set_bias", tensor, "expected a GlobalTensor")
         self.bias = tensor
 
     def disable_bias(self) -> None:
+        """No bias from here on."""
         self.bias = None
 
     def set_hf32(self, enable_hf32: bool = False, trans_mode: int = 0) -> None:
@@ -157,21 +161,26 @@ class Matmul:
         self.quant_vector = quant_vector
 
     def set_batch_num(self, batch_a: int, batch_b: int) -> None:
+        """Remember how many matrices a batch has (`iterate_batch` is given them too)."""
         self.batches = (int(batch_a), int(batch_b))
 
     def set_workspace(self, addr: Any, size: int | None = None) -> None:
+        """Global memory for results that pass through it."""
         self.workspace = _as_tensor(addr)
 
     def _unsupported(self, name: str) -> None:
         raise InstructionError(CALL, name, "called", "is not supported: the object takes no user data or sparse index")
 
     def set_self_define_data(self, data_ptr: Any) -> None:
+        """Not supported: raises InstructionError."""
         self._unsupported("set_self_define_data")
 
     def set_user_def_info(self, tiling_ptr: Any) -> None:
+        """Not supported: raises InstructionError."""
         self._unsupported("set_user_def_info")
 
     def set_sparse_index(self, index_global: Any) -> None:
+        """Not supported: raises InstructionError."""
         self._unsupported("set_sparse_index")
 
     # -- what is multiplied ------------------------------------------------------------------------------------
@@ -397,6 +406,7 @@ class Matmul:
         self.get_tensor_c(c, 0, True)
 
     def wait_get_tensor_c(self) -> None:
+        """Wait for `get_tensor_c` calls that were issued with ``sync=False``."""
         self._answered(Pipe.S)
 
     def iterate_all(
@@ -448,12 +458,15 @@ class Matmul:
         self, batch_loop: int, batch_a: int, batch_b: int, en_sequential_write: bool, matrix_stride_a: int = 0,
         matrix_stride_b: int = 0, matrix_stride_c: int = 0, sync: bool = True, wait_iterate_batch: bool = False,
     ) -> None:  # fmt: skip
+        """Not supported: call `iterate_batch` in a loop. Raises InstructionError."""
         raise InstructionError(CALL, "iterate_n_batch", "called", "is not supported; call iterate_batch in a loop")
 
     def wait_iterate_batch(self) -> None:
+        """Wait for an `iterate_batch` that was issued with ``sync=False``."""
         self._answered(Pipe.S)
 
     def get_batch_tensor_c(self, *args: Any, **kwargs: Any) -> None:
+        """Not supported: `iterate_batch` writes the results. Raises InstructionError."""
         rule = "is not supported: iterate_batch writes the results"
         raise InstructionError(CALL, "get_batch_tensor_c", "called", rule)
 

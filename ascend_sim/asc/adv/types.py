@@ -170,12 +170,14 @@ def configured(preset: dict[str, Any], **given: Any) -> MatmulConfig:
 
 
 def get_normal_config(*args: Any, **kwargs: Any) -> MatmulConfig:
+    """Configuration of the plain path: one base block in L1 at a time."""
     names = ("intrinsics_limit", "batch_loop", "is_vec_nd2_nz", "bmm_mode", "is_msg_reuse", "iterate_order",
              "schedule_type", "en_unit_flag")  # fmt: skip
     return configured({"do_norm": True}, **dict(zip(names, args, strict=False)), **kwargs)
 
 
 def get_mdl_config(*args: Any, **kwargs: Any) -> MatmulConfig:
+    """Configuration that loads several base blocks into L1 at once."""
     names = ("intrinsics_limit", "batch_loop", "do_mte2_preload", "is_vec_nd2_nz", "is_per_tensor",
              "has_anti_quant_offset", "en_unit_flag", "is_msg_reuse", "enable_ub_reuse", "enable_l1_cache_ub",
              "enable_mix_dual_master", "enable_kdim_reorder_load")  # fmt: skip
@@ -184,6 +186,7 @@ def get_mdl_config(*args: Any, **kwargs: Any) -> MatmulConfig:
 
 
 def get_special_mdl_config(*args: Any, **kwargs: Any) -> MatmulConfig:
+    """As `get_mdl_config`, for the special path."""
     names = ("intrinsics_limit", "batch_loop", "do_mte2_pre_load", "is_vec_nd2_nz", "is_per_tensor",
              "has_anti_quant_offset")  # fmt: skip
     preset = {"do_norm": False, "do_special_mdl": True, "en_unit_flag": False}
@@ -191,18 +194,21 @@ def get_special_mdl_config(*args: Any, **kwargs: Any) -> MatmulConfig:
 
 
 def get_ib_share_norm_config(*args: Any, **kwargs: Any) -> MatmulConfig:
+    """Configuration where the vector cores of a group share B."""
     names = ("intrinsics_limit", "batch_loop", "is_vec_nd2_nz", "bmm_mode", "is_double_cache", "en_unit_flag")
     preset = {"do_norm": False, "do_ib_share_norm": True}
     return configured(preset, **dict(zip(names, args, strict=False)), **kwargs)
 
 
 def get_basic_config(*args: Any, **kwargs: Any) -> MatmulConfig:
+    """Configuration of fixed base blocks."""
     names = ("basic_m", "basic_n", "basic_k", "intrinsics_limit", "batch_loop", "bmm_mode")
     preset = {"do_norm": False, "do_basic_block": True}
     return configured(preset, **dict(zip(names, args, strict=False)), **kwargs)
 
 
 def get_special_basic_config(*args: Any, **kwargs: Any) -> MatmulConfig:
+    """Configuration of fixed base blocks and sizes of a core."""
     names = ("basic_m", "basic_n", "basic_k", "single_core_m", "single_core_n", "single_core_k", "step_m", "step_n",
              "intrinsics_limit", "batch_loop", "bmm_mode")  # fmt: skip
     preset = {"do_norm": False, "do_special_basic_block": True}
