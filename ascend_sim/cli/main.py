@@ -45,6 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader (head, less) has gone; nothing is left to flush at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:  # of a program's own errors, run shows the traceback
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"ascend-sim {args.command}: {where}{error.strerror or error}", file=sys.stderr)
+        return 2
     return code
 
 

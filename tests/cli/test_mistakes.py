@@ -97,6 +97,12 @@ def test_a_config_path_that_does_not_exist(monkeypatch: pytest.MonkeyPatch, caps
     assert "/no/such/folder" in refused(capsys, "configs")
 
 
+def test_an_output_that_cannot_be_written(relu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = relu.parent / "nothing.py"
+    program.write_text("")
+    assert "/no/such/t.json" in refused(capsys, "kernel", "--trace", "/no/such/t.json", str(program))
+
+
 def test_a_module_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no_such_module" in refused(capsys, "run", "-m", "no_such_module")
 
