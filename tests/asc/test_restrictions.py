@@ -96,7 +96,7 @@ CASES: list[tuple[str, Callable[[], Any], str]] = [
     (OLD, lambda: asc.maxs(ub(), ub(at=4096), 0.0, 128), "maxs: chip = Ascend910A: has no instruction vmaxs"),
     (OLD, lambda: asc.relu(ub("float32"), ub("float32", 4096), 64), "vrelu takes f16 on Ascend910A"),
     ("Ascend310", lambda: asc.div(ub(), ub(at=4096), ub(at=8192), 128), "Ascend310: has no instruction vdiv"),
-    (P3, lambda: asc.brcb(ub(), ub(at=4096), 1, asc.BrcbRepeatParams()), "has no instruction vbrcb"),
+    (OLD, lambda: asc.brcb(ub(), ub(at=4096), 1, asc.BrcbRepeatParams()), "has no instruction vbrcb"),
     (P3, lambda: asc.data_copy(A1(), gm(), asc.Nd2NzParams(1, 16, 16, 0, 16, 16, 1, 0)), "does not exist on this chip"),
     (P3, lambda: asc.data_copy_pad(ub(), gm(), asc.DataCopyParams(1, 10)), "does not exist on this chip"),
     (P3, lambda: asc.fixpipe(gm("float32"), cube()[0], asc.FixpipeParamsV220(16, 16, 16, 16)), "has no fixpipe"),
