@@ -7,7 +7,7 @@ from typing import Any
 
 from ascend_sim import asc
 
-from ._cube import E, P, Ring
+from ._cube import BLOCK, E, P, Ring
 from ._exit import ExitPlan, Place
 from ._vector import align, item_bytes
 
@@ -36,9 +36,15 @@ class BiasTable:
         self.fetched: deque[int] = deque()
 
     def _bring(self, column: int, count: int, buffer: int = 0) -> None:
-        """One row to L1, filled with zeros to 32 bytes."""
+        """One row to L1, filled with zeros to 16 columns (the move itself fills to 32 bytes)."""
         params = asc.Nd2NzParams(1, 1, count, 0, count, 1, 1, 0)
         asc.data_copy(self.l1[buffer * self.step :], self.bias[column:], params)
+        size = item_bytes(self.plan.bias_dtype)
+        filled = align(count * size, BLOCK)
+        rest = align(count, 16) * size - filled
+        if rest:
+            zeros = asc.InitConstValueParams(1, rest // BLOCK, 0, 0)
+            asc.init_const_value(self.l1[buffer * self.step + filled // size :], zeros)
 
     def open(self) -> None:
         self.ring.open()
