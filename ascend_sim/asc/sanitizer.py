@@ -98,11 +98,25 @@ class Origin:
         report.add("ErrorRead2", "error", text, [Site("reads", me.place), *near, *sites], core)
 
 
-class Sanitizer:
-    """Checks one launch. `run` executes it and leaves a `Report`."""
+class History:
+    """What earlier launches of an operator left in memory: which bytes of their results are defined."""
 
-    def __init__(self, launch: Launch) -> None:
-        self.launch = launch
+    def __init__(self) -> None:
+        self._tags: dict[tuple[int, int], Bytes] = {}
+
+    def recall(self, data: Bytes) -> Bytes | None:
+        return self._tags.get((data.ctypes.data, len(data)))
+
+    def keep(self, data: Bytes, tags: Bytes) -> None:
+        self._tags[data.ctypes.data, len(data)] = np.where(tags == 0, 0, flow.VIRGIN).astype(np.uint8)
+
+
+class Sanitizer:
+    """Checks one launch. `run` executes it and leaves a `Report`. Launches that hand results to each other in memory
+    share a ``history``."""
+
+    def __init__(self, launch: Launch, history: History | None = None) -> None:
+        self.launch, self.history = launch, history
         self.report = Report(launch.name, launch.soc.name)
         self.instrs: list[Instr] = []
         self.watches: list[CoreWatch] = []
@@ -130,6 +144,9 @@ class Sanitizer:
             self.failure = error
         else:
             self.failure = None
+            for memory in self.gm.values() if self.history is not None else ():
+                assert self.history is not None
+                self.history.keep(memory.data, memory.tags)
             if expected is not None:
                 self._compare(buffers, expected)
         self._finish()
@@ -162,8 +179,10 @@ class Sanitizer:
         """The global memory of the launch."""
         for i, ((name, _, nbytes, role), data) in enumerate(zip(self.launch.gm, buffers, strict=True)):
             between = role == "out" and i < len(self.launch.args) and self.launch.args[i][0] == "workspace"
-            if id(data) not in self.gm:  # (an intermediate result of an operator is no result yet)
-                self.gm[id(data)] = GlobalMemory(f"argument {name}", "workspace" if between else role, data, nbytes)
+            if id(data) not in self.gm:
+                known = self.history.recall(data) if self.history is not None else None
+                own = "workspace" if between else role  # an intermediate result of an operator is no result yet
+                self.gm[id(data)] = GlobalMemory(f"argument {name}", own, data, nbytes, known)
 
     def writer_elsewhere(self, watch: CoreWatch, memory: Any, address: int) -> Place | None:
         """The line that writes the same bytes of this memory on another core of the same kind."""
@@ -307,9 +326,12 @@ class _WatchedLaunch(Launch):
         return 1 + self.ratio if self.kind == "MIX" else 1
 
 
-def check(launch: Launch, buffers: Sequence[Bytes], expected: Sequence[Bytes | None] | None = None) -> Report:
+def check(
+    launch: Launch, buffers: Sequence[Bytes], expected: Sequence[Bytes | None] | None = None,
+    history: History | None = None,
+) -> Report:  # fmt: skip
     """Run a launch on the bytes of its arguments (in place) under the sanitizer; its `Report`."""
-    return Sanitizer(launch).run(buffers, expected)
+    return Sanitizer(launch, history).run(buffers, expected)
 
 
 def run_user_launch(launch: Launch, buffers: Sequence[Bytes]) -> None:
@@ -350,6 +372,6 @@ class listen:
 
 
 __all__ = [
-    "CODES", "Finding", "Report", "Sanitizer", "SanitizerError", "SanitizerWarning", "check", "listen",
+    "CODES", "Finding", "History", "Report", "Sanitizer", "SanitizerError", "SanitizerWarning", "check", "listen",
     "run_user_launch", "sanitizer_mode",
 ]  # fmt: skip

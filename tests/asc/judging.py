@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from interception import Call, Mutation, Stream
 from mutants import intercepted
 from reordering import Stuck, differing_order
@@ -13,7 +12,7 @@ from shipped import Bytes, Ready, run
 
 from ascend_sim import asc
 from ascend_sim.asc.interleave import CoreDeadlockError
-from ascend_sim.asc.sanitizer import Report, Sanitizer
+from ascend_sim.asc.sanitizer import History, Report, Sanitizer
 from ascend_sim.isa.legality import InstructionError
 
 
@@ -32,10 +31,10 @@ class Verdict(NamedTuple):
 
 
 class Subject:
-    """One launch of a kernel on given memory, and its original run."""
+    """One launch of a kernel on given memory (``known``: what of it earlier launches defined), and its original run."""
 
-    def __init__(self, launch: asc.Launch, buffers: list[Bytes]) -> None:
-        self.launch = launch
+    def __init__(self, launch: asc.Launch, buffers: list[Bytes], known: list[Bytes | None]) -> None:
+        self.launch, self.known = launch, known
         self.buffers = [b.copy() for b in buffers]
         self.outputs = [i for i, entry in enumerate(launch.gm) if entry[3] in ("out", "inout")]
         stream = Stream()
@@ -49,10 +48,13 @@ class Subject:
 
     def judge(self, mutation: Mutation) -> Verdict:
         call = self.calls[mutation.number]
-        sanitizer = Sanitizer(self.launch)
+        buffers, history = self.fresh(), History()
+        for buffer, tags in zip(buffers, self.known, strict=True):
+            if tags is not None:
+                history.keep(buffer, tags)
+        expected = [b if i in self.outputs else None for i, b in enumerate(self.after)]
         with intercepted(Stream(mutation, self.calls)):
-            expected = [b if i in self.outputs else None for i, b in enumerate(self.after)]
-            report = sanitizer.run(self.fresh(), expected)
+            report = Sanitizer(self.launch, history).run(buffers, expected)
         wrong = self._wrong(mutation)
         codes = tuple(f.code for f in report.faults) or (("stopped",) if report.stopped else ())
         alone = any(code != "WrongValue" for code in codes)
@@ -87,12 +89,11 @@ class Subject:
 def subjects(ready: Ready) -> list[Subject]:
     """The launches of a case, each with the memory it finds."""
     found: list[Subject] = []
+    history = History()
 
     def execute(launch: asc.Launch, buffers: list[Bytes]) -> None:
-        subject = Subject(launch, buffers)
-        found.append(subject)
-        for buffer, values in zip(buffers, subject.after, strict=True):
-            np.copyto(buffer, values)
+        found.append(Subject(launch, buffers, [history.recall(b) for b in buffers]))
+        Sanitizer(launch, history).run(buffers)
 
     run(ready, execute)
     return found

@@ -11,7 +11,7 @@ from mutants import choose
 from reordering import differing_order
 from shipped import BY_NAME, CASES, Case, prepare, run
 
-from ascend_sim.asc.sanitizer import Report, check
+from ascend_sim.asc.sanitizer import History, Report, check
 from ascend_sim.soc import load_soc
 
 UB_BYTES = 32768
@@ -32,8 +32,9 @@ def narrow(chip: str, ub_bytes: int | None = None) -> Any:
 def reports(case: Case, soc: Any) -> list[Report]:
     ready = prepare(case, soc)
     found: list[Report] = []
+    history = History()
     if ready is not None:
-        run(ready, lambda launch, buffers: found.append(check(launch, buffers)))
+        run(ready, lambda launch, buffers: found.append(check(launch, buffers, history=history)))
     return found
 
 

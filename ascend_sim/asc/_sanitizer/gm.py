@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,17 @@ FEWEST_SEAMS = 4  # pieces that have to meet without a gap before a single gap i
 
 class GlobalMemory:
     """Shadow of one kernel argument: number of the last write and of the last two reads (of different cores) per
-    byte, and tags of undefined bytes. ``size`` are the argument's own bytes; the rest up to a block is readable."""
+    byte, and tags of undefined bytes. ``size`` are the argument's own bytes; the rest up to a block is readable.
+    ``before``: the tags that earlier launches left in this memory."""
 
-    def __init__(self, name: str, role: str, data: Bytes, size: int) -> None:
+    def __init__(self, name: str, role: str, data: Bytes, size: int, before: Bytes | None = None) -> None:
         self.name, self.role, self.data, self.size = name, role, data, size
         self.writes = np.zeros(len(data), np.int32)
         self.reads = np.zeros(len(data), np.int32)
         self.other_reads = np.zeros(len(data), np.int32)
         self.tags = np.zeros(len(data), np.uint8)
         if role in ("out", "workspace"):
-            self.tags[:] = VIRGIN
+            self.tags[:] = VIRGIN if before is None else before
         else:
             self.tags[size:] = VIRGIN
         self.written = self.read = False
@@ -94,6 +96,9 @@ class GlobalMemory:
         edges = np.flatnonzero(np.diff(np.concatenate(([False], unread, [False])).astype(np.int8)))
         holes = list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
         found: dict[int, tuple[int, int, bool]] = {}
+        seams = len(self.starts.keys() & self.ends.keys())
+        if seams < FEWEST_SEAMS or self._overlaps() > 1:
+            return []
         for hole, after in holes:
             off = after - hole
             right, left = self.starts.get(after), self.ends.get(hole)
@@ -109,12 +114,16 @@ class GlobalMemory:
         if not found and len(holes) == 1:
             hole, after = holes[0]
             left = self.ends.get(hole)
-            seams = len(self.starts.keys() & self.ends.keys())
-            if left is not None and after in self.starts and seams >= FEWEST_SEAMS:
+            if left is not None and after in self.starts:
                 low, high = self.bounds[left, -hole]
                 if hole > 0 and after < self.size and after - hole < high - low:
                     found[left] = (left, after - hole, False)
         return list(found.values())
+
+    def _overlaps(self) -> int:
+        """Pieces that end inside the next one (equal pieces count once)."""
+        pieces = sorted(set(self.bounds.values()))
+        return sum(high > low for (_, high), (low, _) in pairwise(pieces))
 
     def writer_near(self, address: int, instrs: list[Instr]) -> Instr | None:
         """The instruction that wrote the closest byte before an address, else the closest behind it."""
