@@ -25,7 +25,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog="example: ascend-sim run --soc Ascend310P3 --profile out app.py model.om cat.jpg",
     )
     parser.add_argument("--soc", help="chip name or config path (default: ASCEND_SIM_SOC, else Ascend910B2)")
-    parser.add_argument("--profile", type=Path, metavar="DIR", help="write report, tables, timeline and msprof tree here")
+    parser.add_argument("--profile", type=Path, metavar="DIR", help="write report, tables, timeline, msprof tree here")
     parser.add_argument("--quiet", action="store_true", help="do not print the operator table")
     parser.add_argument(
         "--shim", action="append", choices=sorted(SHIMS), default=[], metavar="NAME",
@@ -47,7 +47,13 @@ def run(args: argparse.Namespace) -> int:
             raise CommandError(str(error)) from error
     for name in args.shim:
         importlib.import_module(SHIMS[name]).install()
-    code = run_script(args.script, args.args, args.module) if args.profile is None else _run_profiled(args)
+    from ascend_sim.runtime import status
+
+    reporter = status.Reporter(args.script.name)
+    try:
+        code = run_script(args.script, args.args, args.module) if args.profile is None else _run_profiled(args)
+    finally:
+        reporter.close()
     if code:
         _explain()
     return code

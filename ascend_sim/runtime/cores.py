@@ -22,6 +22,7 @@ class CorePool:
         if vector:
             self._free["AIV" if split else "VECTOR_CORE"] = [0] * vector
         self._main = "AIC" if split else "AICORE"
+        self.used_ps = dict.fromkeys(self._free, 0)  # time that kernels held cores, summed over cores
 
     def _needs(self, kind: str, cores: int) -> tuple[tuple[str, int], ...]:
         if kind == "MIX":
@@ -38,7 +39,13 @@ class CorePool:
             free = self._free[k]
             free[:n] = [start + duration] * n
             free.sort()
+            self.used_ps[k] += n * duration
         return start
+
+    def utilization(self) -> float:
+        """Share of the time until the last kernel's end that kernels held the AI cores."""
+        cores = self._free[self._main]
+        return self.used_ps[self._main] / (len(cores) * cores[-1]) if cores[-1] else 0.0
 
     def busy_until(self) -> int:
         return max(times[-1] for times in self._free.values())

@@ -144,6 +144,14 @@ def _checked_count(value: str | int, name: str) -> int:
     return count
 
 
+def device_count() -> int:
+    """Devices that a machine made now has: the choice, else ``ASCEND_SIM_DEVICES``. ValueError for a wrong number."""
+    devices = _choice.get("devices")
+    if devices is None:
+        devices = os.environ.get("ASCEND_SIM_DEVICES") or DEFAULT_DEVICES
+    return _checked_count(devices, "ASCEND_SIM_DEVICES")
+
+
 def running() -> System | None:
     """The machine, if it is already there."""
     return _system
@@ -173,10 +181,7 @@ def _made() -> System:
         if _system is None:
             chosen = _choice.get("soc")
             soc = load_soc(None if chosen is None else str(chosen))
-            devices = _choice.get("devices")
-            if devices is None:
-                devices = os.environ.get("ASCEND_SIM_DEVICES") or DEFAULT_DEVICES
-            made = System(soc, _checked_count(devices, "ASCEND_SIM_DEVICES"), _observers)
+            made = System(soc, device_count(), _observers)
             if not os.environ.get("ASCEND_SIM_QUIET"):
                 how = "" if chosen or os.environ.get("ASCEND_SIM_SOC") else "; choose with ASCEND_SIM_SOC"
                 sys.stderr.write(f"ascend-sim: simulating {soc.name}, {len(made.devices)} devices{how}\n")
