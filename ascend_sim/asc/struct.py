@@ -106,14 +106,14 @@ class Struct:
     @classmethod
     def alignment(cls) -> int:
         """Bytes this structure aligns to inside another one."""
-        return max((min(_size(dtype)[1], cls._pack) for _, _, dtype, _ in cls.FIELDS), default=1)
+        return max((min(_alignment(dtype), cls._pack) for _, _, dtype, _ in cls.FIELDS), default=1)
 
     def pack(self) -> bytes:
         """The bytes a kernel receives: natural alignment, as a C compiler lays the structure out."""
         out = bytearray()
         for name, _, dtype, _ in self.FIELDS:
             value = getattr(self, name)
-            out += bytes(-len(out) % min(_size(dtype)[1], self._pack))
+            out += bytes(-len(out) % min(_alignment(dtype), self._pack))
             out += value.pack() if isinstance(dtype, type) else _struct.pack("<" + _FORMAT[dtype], value)
         return bytes(out + bytes(-len(out) % self.alignment()))
 
@@ -129,12 +129,11 @@ class Struct:
         return f"{type(self).__name__}({given})"
 
 
-def _size(dtype: Any) -> tuple[int, int]:
-    """Bytes and alignment of a field."""
+def _alignment(dtype: Any) -> int:
+    """Natural alignment of a field."""
     if isinstance(dtype, type) and issubclass(dtype, Struct):
-        return len(dtype().pack()), dtype.alignment()
-    size = _struct.calcsize("<" + _FORMAT[dtype])
-    return size, size
+        return dtype.alignment()
+    return _struct.calcsize("<" + _FORMAT[dtype])
 
 
 def fields(text: str, dtype: str = "int32", default: Any = 0) -> tuple[Entry, ...]:

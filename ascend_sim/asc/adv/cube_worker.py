@@ -186,7 +186,7 @@ class CubeWorker:
         acc = int32 if p.a.dtype is int8 else float32
         slot = self.l0c.take() if cut.c_slots > 1 else self._single(self.l0c)
         c = LocalTensor(acc, TPosition.CO1, slot * cut.c_bytes, cut.c_bytes // 4)
-        bias = self._bias(p, column, n) if p.bias is not None else None
+        bias = self._bias(p, column, n, width) if p.bias is not None else None
         first = True
         for k0 in range(0, p.k, cut.l1_k):
             depth = min(cut.l1_k, p.k - k0)
@@ -248,11 +248,11 @@ class CubeWorker:
             _to_l1(b, _flipped(p.b), column, n, k0, depth)
         return a, b
 
-    def _bias(self, p: Product, column: int, n: int) -> LocalTensor:
-        """The bias row of a block in the bias table."""
+    def _bias(self, p: Product, column: int, n: int, width: int) -> LocalTensor:
+        """The bias row of a block in the bias table, ``width`` columns of it for the cube."""
         assert p.bias is not None
         size = p.bias_dtype.size
-        room = ceil_div(n * 4, 64) * 16
+        room = ceil_div(width * 4, 64) * 16
         if room * 4 > self.rules.sizes["BT"]:
             raise InstructionError(
                 CALL, "base_n", n, f"a bias row must fit in the bias table of {self.rules.sizes['BT']} bytes"
