@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.asc._sanitizer import flow
+from ascend_sim.asc._sanitizer import cube_footprints, flow, transfer_footprints, vector_footprints
 from ascend_sim.asc._sanitizer.clocks import Clocks, Instr, Place
 from ascend_sim.asc._sanitizer.flags import Flags
 from ascend_sim.asc._sanitizer.footprints import FOOTPRINTS, Touch, spied
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ascend_sim.asc.sanitizer import Sanitizer
 
 Array = NDArray[Any]
+REGISTERED = (cube_footprints, transfer_footprints, vector_footprints)  # each fills FOOTPRINTS when imported
 Memory = LocalMemory | GlobalMemory
 EVENT_OF = {pair: event for event, pair in EVENT_PIPES.items()}
 
