@@ -45,6 +45,8 @@ class Device(Protocol):
 
     def memory(self, address: int) -> Bytes: ...
 
+    def tick(self) -> int | None: ...
+
     def launch(
         self, kernel: Kernel, cores: int, stream: Any, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> None: ...
@@ -121,6 +123,10 @@ class HostDevice:
             if start <= address < start + block.nbytes:
                 return block[address - start :]
         raise ValueError(f"address {address:#x} lies in no allocation of this device")
+
+    def tick(self) -> int | None:
+        """There is no clock."""
+        return None
 
     def launch(
         self, kernel: Kernel, cores: int, stream: Any, args: Sequence[Any], kwargs: dict[str, Any]

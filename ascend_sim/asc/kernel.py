@@ -206,9 +206,12 @@ def as_memory(
 
 
 def as_array(value: Any) -> NDArray[Any] | None:
-    """The NumPy array behind an argument (NumPy array or CPU torch tensor), or None for scalars and structures."""
+    """The NumPy array behind an argument (NumPy array, CPU torch tensor, bytes), or None for scalars and structures.
+    Immutable bytes are copied."""
     if isinstance(value, np.ndarray):
         return value
+    if isinstance(value, bytes | bytearray):
+        return np.frombuffer(value if isinstance(value, bytearray) else bytearray(value), np.uint8)
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "numpy"):
         value = value.detach()
         if str(value.dtype) == "torch.bfloat16":

@@ -48,13 +48,14 @@ class GlobalAddress:
 
 
 class GlobalTensor:
-    """A typed window into global memory."""
+    """A typed window into global memory. Without ``dtype`` it takes the type of the buffer it is bound to."""
 
-    __slots__ = ("addr", "arg", "cache_mode", "dtype", "end", "shape_info")
+    __slots__ = ("addr", "arg", "cache_mode", "chosen", "dtype", "end", "shape_info")
     mem = "GM"
 
     def __init__(self, dtype: Any = None) -> None:
         self.arg, self.addr, self.end = -1, 0, 0
+        self.chosen = dtype is not None
         if dtype is not None:
             self.dtype: DataType = as_dtype(dtype)
         self.cache_mode = CacheMode.CACHE_MODE_NORMAL
@@ -64,14 +65,15 @@ class GlobalTensor:
         """Bind to ``buffer``; ``buffer_size`` in elements limits the extent."""
         if not isinstance(buffer, GlobalAddress):
             raise TypeError(f"set_global_buffer: buffer = {buffer!r}: expected a GlobalAddress (a kernel argument)")
-        self.dtype = buffer.dtype
+        if not self.chosen:
+            self.dtype = buffer.dtype
         self.arg, self.addr, self.end = buffer.arg, buffer.addr, buffer.end
         if buffer_size:
             self.end = min(self.end, self.addr + int(buffer_size) * self.dtype.size)
 
     def __getitem__(self, index: Any) -> GlobalTensor:
         t = GlobalTensor.__new__(GlobalTensor)
-        t.dtype, t.arg, t.end = self.dtype, self.arg, self.end
+        t.dtype, t.arg, t.end, t.chosen = self.dtype, self.arg, self.end, self.chosen
         t.addr = self.addr + _offset(index, "GlobalTensor") * self.dtype.size
         t.cache_mode = self.cache_mode
         return t

@@ -15,7 +15,8 @@ from ascend_sim import soc
 from ascend_sim.cli.errors import CommandError
 
 SHOWN_MESSAGES = 3  # of a failed program, the newest first
-SHIMS = {"asc": "ascend_sim.asc.shim"}  # name programs import -> module whose install() provides it
+# name programs import -> modules whose install() provides it and what it runs on
+SHIMS = {"asc": ("ascend_sim.asc.shim", "ascend_sim.cli.asc_device")}
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
         except soc.SocError as error:
             raise CommandError(str(error)) from error
     for name in args.shim:
-        importlib.import_module(SHIMS[name]).install()
+        for module in SHIMS[name]:
+            importlib.import_module(module).install()
     from ascend_sim.runtime import status
 
     reporter = status.Reporter(args.script.name)
@@ -70,7 +72,7 @@ def _explain() -> None:
 def _run_profiled(args: argparse.Namespace) -> int:
     from ascend_sim.profiling import optable, summary
     from ascend_sim.profiling.store import EventStore
-    from ascend_sim.runtime.system import system
+    from ascend_sim.runtime.system import observers, system
 
     try:  # before the program runs, not after
         args.profile.mkdir(parents=True, exist_ok=True)
@@ -79,12 +81,12 @@ def _run_profiled(args: argparse.Namespace) -> int:
     except OSError as error:
         raise CommandError(f"--profile {args.profile}: cannot write there: {error.strerror}") from error
     store = EventStore()
-    observers = system().observers
-    observers.add(store)
+    listening = observers()
+    listening.add(store)
     try:
         code = run_script(args.script, args.args, args.module)
     finally:
-        observers.remove(store)
+        listening.remove(store)
         summary.write_all(store, system().soc, args.profile)
     if not args.quiet:
         print(optable.render_table(store, system().soc))

@@ -81,6 +81,8 @@ def test_results_for_the_vector_unit_leave_room() -> None:
     t.set_dim(1)
     out = adv.TCubeTiling()
     assert t.get_tiling(out) == 0 and 2 * out.base_m * out.base_n * 4 <= 192 * 1024
+    t.set_fix_split(256, 128, -1)  # the program's own choice is taken
+    assert t.get_tiling(out) == 0 and (out.base_m, out.base_n) == (256, 128)
 
 
 def test_impossible_tilings_fail() -> None:
@@ -131,6 +133,20 @@ def doubled(x: asc.GlobalAddress, n: int) -> None:
     asc.add(t, t, t, n)
     asc.set_flag(asc.HardEvent.V_MTE3)
     asc.wait_flag(asc.HardEvent.V_MTE3)
+    asc.data_copy(g, t, n)
+
+
+@asc.jit
+def as_floats(x: asc.GlobalAddress, n: int) -> None:
+    """The type of the tensor is chosen in the kernel."""
+    g = asc.GlobalTensor(asc.float32)
+    g.set_global_buffer(x)
+    t = asc.LocalTensor(asc.float32, asc.TPosition.VECCALC, 0, n)
+    asc.data_copy(t, g, n)
+    asc.pipe_barrier(asc.PipeID.PIPE_ALL)
+    asc.adds(t, t, 0.0, n)
+    asc.add(t, t, t, n)
+    asc.pipe_barrier(asc.PipeID.PIPE_ALL)
     asc.data_copy(g, t, n)
 
 
@@ -185,6 +201,17 @@ def test_kernels_take_structures_and_device_pointers() -> None:
     x = np.arange(64, dtype=np.float32)
     doubled[1, None](x, 64)
     np.testing.assert_array_equal(x, 2 * np.arange(64))
+    raw = bytearray(np.arange(64, dtype=np.float32).tobytes())
+    as_floats[1, None](raw, 64)
+    np.testing.assert_array_equal(np.frombuffer(raw, np.float32), 2 * np.arange(64))
+    here = rt.copy_data_to_device(x, x.nbytes)
+    for handle in (here, here.value):  # a pointer, or its number where the kernel says that it is an address
+        as_floats[1, None](handle, 64)
+    back = np.zeros_like(x)
+    rt.copy_data_from_device(back, here, x.nbytes)
+    np.testing.assert_array_equal(back, 4 * x)
+    with pytest.raises(ValueError, match="no allocation"):
+        as_floats[1, None](ctypes.c_void_p(16), 64)
 
 
 MODULES = [

@@ -331,8 +331,10 @@ class MatmulApiTilingBase:
         size = max(self.a.size, self.b.size)
         l0a, l0b = chip.get_core_mem_size("L0A"), chip.get_core_mem_size("L0B")
         l0c = self._room(1, chip.get_core_mem_size("L0C"))
-        # a result for the vector unit shares the unified buffer with a second one on its way out
-        ub = self._room(2, chip.get_core_mem_size("UB")) // 2 if self.c.position != TPosition.GM else l0c
+        ub = l0c
+        if self.c.position != TPosition.GM and min(self.fixed[:2]) < 1:
+            # a result for the vector unit shares the unified buffer with a second one on its way out
+            ub = self._room(2, chip.get_core_mem_size("UB")) // 2
         unit_k = max(32 // size, 16)
         unit_n = 32 if size == 1 else 16
         best: tuple[float, tuple[int, int, int]] | None = None
