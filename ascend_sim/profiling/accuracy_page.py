@@ -44,15 +44,17 @@ is run through the same code as everything else: kernel trace, replay, L2 state,
 * **L2.** `cold` rows start with L2 full of clean foreign lines and cold instruction caches, `warm` rows after an
   identical run on the same buffers. Kernels taken from a running network have an unknown state: they are predicted
   both ways, and their error is the distance to the interval between the two (0 inside). Their rank in *Spearman* is
-  that of the geometric middle of the interval.
-  The table of L2 states below gives the scores of either end alone.
+  that of the geometric middle of the interval. The table of L2 states below gives the scores of either end alone.
 * **Error bands** that predictions carry (`ascend-sim op`, `ascend-sim model`) are the 90th percentiles of these
   errors per chip and family, with the geometric middle for rows of unknown L2 state.
 * **Short rows.** Kernels under {SHORT_US:g} us are mostly launch cost; they are kept out of the percentages and scored
   in microseconds.
 * **Estimated** rows have no kernel for their call; a roofline stands in. They count like the others.
-* **Halves.** Constants may be fitted on half `a` only: rows whose id has an even first byte of SHA-256. Half `b` is
-  out of sample.
+* **Halves.** A row belongs to half `a` when the first byte of SHA-256 of its id is even, else to `b`. Constants began
+  as fits over all public rows; refits of operators since then used half `a` only, and for those half `b` is out of
+  sample. What each fitted figure was fitted on stands in the last table.
+* **Networks** are built by `python -m benchmarks.models DIR` with seeded weights and converted with the ATC flags of
+  the measured conversion; their time is the second execution, without host copies.
 """
 
 _NOISE = """\
