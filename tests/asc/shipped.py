@@ -29,7 +29,6 @@ class Case(NamedTuple):
     attrs: dict[str, Any] = {}  # noqa: RUF012 (never changed)
     const: tuple[int, ...] = ()
     values: dict[int, tuple[int, ...]] = {}  # noqa: RUF012 (never changed)
-    roomy: bool = False  # needs the whole unified buffer
 
 
 class Ready(NamedTuple):
@@ -188,7 +187,7 @@ CASES = (
     Case("layer_norm", "LayerNorm", ((12, 256), (256,), (256,)), attrs={"begin_norm_axis": 1, "begin_params_axis": 1}),
     Case("rms_norm", "RmsNorm", ((77, 67), (67,))),
     Case("bn_infer", "BNInfer", ((2, 32, 7, 9), (32,), (32,), (32,), (32,)), ("float16",) + ("float32",) * 4, FIVE),
-    Case("group_norm", "GroupNorm", ((2, 8, 6, 7), (8,), (8,)), attrs={"num_groups": 4, "eps": 1e-5}, roomy=True),
+    Case("group_norm", "GroupNorm", ((2, 8, 6, 7), (8,), (8,)), attrs={"num_groups": 4, "eps": 1e-5}),
     Case("arg_max", "ArgMaxD", ((37, 67),), attrs={"dimension": 1}),
     Case("swiglu", "SwiGlu", ((12, 256),), attrs={"dim": -1}),
     Case("relu_grad", "ReluGrad", ((5000,), (5000,))),
@@ -199,11 +198,11 @@ CASES = (
     Case("tensor_move", "TensorMove", ((40, 300),)),
     Case("fills", "Fills", ((40, 300),), attrs={"value": 3.0}),
     Case("attention", "FusedInferAttentionScore", ((1, 40, 2, 64), (1, 200, 2, 64), (1, 200, 2, 64)),
-         attrs={"num_heads": 2, "num_key_value_heads": 2, "scale": 0.125, "input_layout": "BSND"}, roomy=True),
+         attrs={"num_heads": 2, "num_key_value_heads": 2, "scale": 0.125, "input_layout": "BSND"}),
     Case("attention_row", "IncreFlashAttention", ((2, 1, 2, 64), (2, 130, 2, 64), (2, 130, 2, 64)),
          attrs={"num_heads": 2, "scale_value": 0.125, "input_layout": "BSND"}),
     Case("quant_matmul", "QuantBatchMatmulV3", ((40, 96), (96, 64), (64,)), ("int8", "int8", "float32"),
-         attrs={"dtype": "float16"}, roomy=True),
+         attrs={"dtype": "float16"}),
     Case("grouped_matmul", "GroupedMatmul", ((60, 96), (3, 96, 80), None, (3,)), ("float16", "float16", "", "int64"),
          const=(3,), values={3: (7, 30, 60)}),
     Case("conv_grad_input", "Conv2DBackpropInput", ((4,), (24, 20, 3, 3), (1, 24, 9, 9)),

@@ -225,6 +225,16 @@ def test_read_past_the_end_of_an_argument() -> None:
     assert [f.code for f in examine(kernel).of("error")] == ["ErrorRead3"]
 
 
+def test_write_past_the_end_of_an_argument() -> None:
+    def kernel(x: Any, y: Any) -> None:
+        _, gy, a, _ = tensors(x, y)
+        asc.duplicate(a, 0.0, N)
+        sync(E.V_MTE3)
+        asc.data_copy(gy[16:], a, N)
+
+    assert [f.code for f in examine(kernel).of("error")] == ["ErrorWrite2"]
+
+
 def test_buffers_that_do_not_fit_give_sizes() -> None:
     def kernel(x: Any, y: Any) -> None:
         pipe = asc.TPipe()

@@ -97,8 +97,8 @@ class LocalMemory:
         owner = self.owner
         return owner is not None and any(bool((s.of(owner) == 2).any()) for s in spans)
 
-    def left_over(self, spans: list[Span], instrs: list[Instr], number: int, dma: bool) -> dict[int, Any]:
-        """Bytes of earlier executions of the same line (or transfers of the same argument) that this write overlaps
+    def left_over(self, spans: list[Span], instrs: list[Instr], number: int) -> dict[int, Any]:
+        """Bytes of earlier executions of the same line (or of the same argument) that this transfer overlaps
         but does not replace, although they were read since: what a too short or shifted transfer leaves behind. Call
         before `record`.
 
@@ -112,11 +112,12 @@ class LocalMemory:
         solid = len(spans) == 1 and spans[0].contiguous
         for before in self._earlier(spans):
             old = instrs[before - 1]
-            if old.place != me.place and not (me.argument >= 0 and old.argument == me.argument and dma):
+            same_line = old.place == me.place and old.name == me.name
+            if not same_line and (me.argument < 0 or old.argument != me.argument):
                 continue
             begin, end = self.extent[before]
-            if (solid and low <= begin and end <= high) or (not dma and begin < low):
-                continue  # replaced as a whole, or a vector result appended behind an older one
+            if solid and low <= begin and end <= high:
+                continue  # replaced as a whole
             covered = np.zeros(len(self.data), bool)
             for s in spans:
                 s.fill(covered, True)

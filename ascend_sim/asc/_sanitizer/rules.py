@@ -15,7 +15,7 @@ _QUEUE = {
 def code_of(error: InstructionError) -> str:
     """The code that names a broken restriction."""
     call, operand, rule = error.instruction, error.operand, error.rule
-    writes = operand.startswith("dst")
+    writes = operand.startswith("dst") or (operand == "global tensor" and _goes_out(error))
     if "init_buffer was not called" in rule:
         return "ErrorBuffer0"
     if (call, operand) in _QUEUE:
@@ -31,6 +31,17 @@ def code_of(error: InstructionError) -> str:
     if call == "wait_flag":
         return "ErrorSync3"
     return "Restriction"
+
+
+def _goes_out(error: InstructionError) -> bool:
+    """Whether the transfer that broke the rule writes global memory: its frame has a global destination."""
+    trace = error.__traceback__
+    while trace is not None:
+        target = trace.tb_frame.f_locals.get("dst")
+        if getattr(target, "mem", None) == "GM":
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def tell_broken_rule(report: Report, error: InstructionError) -> None:

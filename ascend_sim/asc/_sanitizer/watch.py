@@ -376,7 +376,9 @@ class CoreWatch:
 
     def _leave_over(self, memory: LocalMemory, spans: list[Span]) -> None:
         me = self.last
-        for before, where in memory.left_over(spans, self.sanitizer.instrs, me.number, me.pipe != Pipe.V).items():
+        if me.pipe not in (Pipe.MTE1, Pipe.MTE2):
+            return
+        for before, where in memory.left_over(spans, self.sanitizer.instrs, me.number).items():
             old = self.sanitizer.instrs[before - 1]
             tag = self.sanitizer.origin("stale", me, old, memory.name, int(where[0]), len(where))
             defined = where[memory.tags[where] == 0]
