@@ -31,10 +31,15 @@ def write(store: EventStore, soc: Soc, path: Path) -> int:
     split = soc.chip.split_cores
     rows = []
     previous: dict[int, int] = {}
+    known: dict[tuple[int, ...], list[object]] = {}  # executions of one operator share call and timing
     for event in store.kernels():
         wait = max(0, event.start - previous.get(event.device, event.start))
         previous[event.device] = event.end
-        rows.append([*_base(event, wait), *_tensors(event), *(_split(event, soc) if split else _coupled(event, soc))])
+        key = tuple(id(event.args.get(part)) for part in ("call", "op", "timing"))
+        fixed = known.get(key)
+        if fixed is None:
+            fixed = known[key] = [*_tensors(event), *(_split(event, soc) if split else _coupled(event, soc))]
+        rows.append([*_base(event, wait), *fixed])
     with path.open("w", newline="") as out:
         writer = csv.writer(out)
         writer.writerow([*BASE, *TENSORS, *_pmu_header(split)])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,21 @@ def write_plain(store: EventStore, soc: Soc, folder: Path) -> None:
 def summary(store: EventStore, soc: Soc) -> dict[str, Any]:
     """Chip, device time, and per execution of a model: latency, cycles, bounding pipe and busiest operator types."""
     kernels = store.kernels()
+    by_task: dict[tuple[int, int, int], list[Event]] = defaultdict(list)
+    for kernel in kernels:
+        by_task[kernel.device, kernel.stream, kernel.task].append(kernel)
+    models = store.of_kind("model")
     return {
         "soc": soc.name,
         "kernels": len(kernels),
         "device_us": sum(e.duration for e in kernels) / 1e6,
         "estimated": sorted({e.args["op_type"] for e in kernels if e.args.get("estimated")}),
-        "models": [_model(run, kernels) for run in store.of_kind("model")],
+        "models": [_model(run, by_task[run.device, run.stream, run.task]) for run in models],
     }
 
 
 def _model(run: Event, kernels: list[Event]) -> dict[str, Any]:
-    inside = [
-        k for k in kernels
-        if k.device == run.device and k.stream == run.stream and k.task == run.task and run.start <= k.start <= run.end
-    ]  # fmt: skip
+    inside = [k for k in kernels if run.start <= k.start <= run.end]
     by_type: dict[str, int] = {}
     busy: dict[str, int] = {}
     cycles = 0
