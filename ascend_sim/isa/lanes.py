@@ -57,8 +57,9 @@ def active(lanes: Lanes) -> NDArray[np.bool_] | None:
     return None if bits.all() else np.broadcast_to(bits, (lanes.repeats, used))
 
 
-def used_lanes(lanes: Lanes, unit: int = 32) -> int:
-    """Lanes up to the last active one, rounded up to whole blocks of the narrowest type."""
+def used_lanes(lanes: Lanes, unit: int = 0) -> int:
+    """Lanes up to the last active one, rounded up to whole blocks: of the widest operand, or ``unit`` lanes."""
+    unit = unit or max(lanes.width // 8, 1)
     if lanes.total >= 0:
         top = min(lanes.total, lanes.width)
     elif isinstance(lanes.mask, int):

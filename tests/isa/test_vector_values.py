@@ -377,3 +377,22 @@ def test_bfloat16_and_deq_scale(bench: Any) -> None:
 
     np.testing.assert_array_equal(b.get("UB", f, 64, 1024), x.astype(ml_dtypes.bfloat16).astype(f))
     np.testing.assert_array_equal(b.get("UB", np.float16, 64, 512), np.arange(64) / 2)
+
+
+@cases(dtype=st.sampled_from([f16, f32, i32, i16]), mask=st.integers(1, 64), name=st.sampled_from(["adds", "maxs"]))
+def test_last_blocks_of_the_buffer(bench: Any, dtype: str, mask: int, name: str) -> None:
+    """A masked repeat touches the blocks of its active lanes only, so operands may end with the buffer."""
+    b, size = bench(CHIP), np.dtype(dtype).itemsize
+    nbytes = -(-mask * size // 32) * 32
+    at = 196608 - nbytes
+    x = fill(np.random.default_rng(mask), dtype)[: nbytes // size]
+    b.put("UB", x, at)
+
+    def program() -> None:
+        t = asc.LocalTensor(dtype, asc.TPosition.VECIN, at, nbytes // size)
+        getattr(asc, name)(t, t, 3, mask, 1, asc.UnaryRepeatParams())
+
+    b.run(program)
+    want = x.copy()
+    want[:mask] = x[:mask] + np.asarray(3, dtype) if name == "adds" else np.maximum(x[:mask], np.asarray(3, dtype))
+    np.testing.assert_array_equal(b.get("UB", dtype, len(x), at), want)
