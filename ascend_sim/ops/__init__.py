@@ -13,6 +13,7 @@ from typing import Any
 from ascend_sim.ops.registry import Array, OpDef, find, operators, register
 from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
 from ascend_sim.ops.shapes import ShapeError, text
+from ascend_sim.ops.values._threads import limited
 
 # The package of operator families must be bound before the function of the same name below replaces it as an
 # attribute of this package (importing a submodule binds it in its parent, once).
@@ -116,7 +117,8 @@ def values(op_call: OpCall, arrays: Sequence[Array | None]) -> list[Array]:
             given = "absent" if array is None else list(array.shape)
             raise ValueError(f"{op_call.type}: input {index} is {given}; its spec says {text(spec)}")
     try:
-        return op.values(arrays, op_call)
+        with limited(op_call):
+            return op.values(arrays, op_call)
     except (ValueError, TypeError, IndexError, AssertionError) as error:
         described = ", ".join(text(s) for s in op_call.inputs)
         raise ValueError(f"{op_call.type}: {error or 'a required input is missing'} [inputs: {described}]") from error
