@@ -43,7 +43,7 @@ def _controls() -> tuple[Callable[[], int], Callable[[int], None]] | None:
 
 
 def small(call: OpCall) -> bool:
-    """Whether output elements x what each one multiplies (from the shape of the second operand) stay below ``SHARED``."""
+    """Whether output elements x what each multiplies (by the shape of the second operand) stay below ``SHARED``."""
     specs = [s for s in call.inputs[:2] if s is not None]
     if len(specs) < 2 or not call.outputs:
         return True
