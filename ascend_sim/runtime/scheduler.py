@@ -49,10 +49,14 @@ class Scheduler:
         return best
 
     def advance(self, device: Device, until: int) -> None:
-        """Let everything happen on ``device`` that happens up to the time ``until`` (ps)."""
-        if device.env.peek() <= until:
+        """Let everything happen on ``device`` that happens before the time ``until`` (ps).
+
+        What falls on ``until`` itself waits: the host may still submit work at this very time, and equal times go by
+        stream, not by who came first.
+        """
+        if device.env.peek() < until:
             with self.lock:
-                while (target := self._next(device, until)) is not None:
+                while (target := self._next(device, until - 1)) is not None:
                     self._step(target)
 
     def drive(self, device: Device, goal: Callable[[], bool], limit: int | None = None) -> bool:

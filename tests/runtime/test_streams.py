@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.runtime.context import Context
@@ -50,9 +50,9 @@ def test_a_task_is_applied_when_the_device_passes_its_end(system: System) -> Non
     host.now = 50
     stream.submit(Delay("a", 100, log), host)
     device = system.devices[0]
-    system.scheduler.advance(device, 149)
-    assert log == [] and not stream.idle
     system.scheduler.advance(device, 150)
+    assert log == [] and not stream.idle
+    system.scheduler.advance(device, 151)
     assert log == ["a"] and stream.idle
     assert stream.free_at == 150
 
@@ -268,6 +268,7 @@ def _play(system: System, program: Program, look: list[bool]) -> list[tuple[str,
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50), st.integers(0, 30)), min_size=1, max_size=25),
     st.lists(st.booleans(), min_size=1, max_size=5),
 )
+@example([(1, 9, 0), (0, 0, 0), (1, 0, 1), (0, 1, 24)], [True])  # the host looks at the time a task becomes ready
 def test_looking_does_not_change_times(program: Program, look: list[bool]) -> None:
     machine = _fresh()
     assert _play(machine(), program, [False]) == _play(machine(), program, look)
