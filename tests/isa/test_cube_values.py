@@ -14,6 +14,7 @@ from strength import cases
 from ascend_sim import asc
 
 P = asc.TPosition
+seeds = st.integers(0, 1 << 30)
 
 
 CASES = [("float16", "float32", np.float16), ("bfloat16", "float32", ml_dtypes.bfloat16),
@@ -276,6 +277,32 @@ def test_coupled_exit_and_bias(bench: Any, n: int, m1: int, gap: int, seed: int,
         spread = b.get("L0C", np.float32, n * 256, c.nbytes).reshape(n, 16, 16)
         for i in range(n):
             assert (spread[i] == bias[i]).all()
+
+
+@cases(count=st.integers(0, 3), length=st.integers(0, 3), src_gap=st.integers(0, 2), dst_gap=st.integers(0, 2),
+       seed=seeds, pair=st.sampled_from([("float32", "float32"), ("int32", "int32"), ("float16", "float16")]),
+       chip=st.sampled_from(["Ascend310", "Ascend310P3", "Ascend910A"]))  # fmt: skip
+def test_fractals_into_l0c(
+    bench: Any, count: int, length: int, src_gap: int, dst_gap: int, seed: int, pair: tuple[str, str], chip: str
+) -> None:
+    """Whole fractals from the unified buffer to L0C, with gaps on both sides."""
+    src, dst = pair
+    x = np.random.default_rng(seed).integers(-99, 99, 4096).astype(src)
+    b = bench(chip)
+    b.put("UB", x)
+    b.put("L0C", np.zeros(8192, dst))
+
+    def program() -> None:
+        matrix = asc.DataCopyEnhancedParams(asc.BlockMode.BLOCK_MODE_MATRIX)
+        params = asc.DataCopyParams(count, length, src_gap, dst_gap)
+        asc.data_copy(asc.LocalTensor(dst, P.CO1), asc.LocalTensor(src, P.VECIN), params, matrix)
+
+    b.run(program)
+    want, gap = np.zeros(8192, dst), src_gap * 32 // x.itemsize
+    for i in range(count):
+        values = x[i * (length * 256 + gap) :][: length * 256]
+        want[i * (length + dst_gap) * 256 :][: length * 256] = values
+    np.testing.assert_array_equal(b.get("L0C", dst, 8192), want)
 
 
 def test_hf32(bench: Any) -> None:

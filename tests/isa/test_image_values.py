@@ -116,6 +116,35 @@ def test_load_image(bench: Any, data: st.DataObject, kind: Any, seed: int, dtype
             np.testing.assert_array_equal(got[i, j], [*want, *[9] * (channels - count)])
 
 
+@cases(rows=st.integers(0, 5), columns=st.integers(0, 7), pixel=st.sampled_from([1, 3, 4]), gap=st.integers(0, 9),
+       wide=st.booleans(), seed=st.integers(0, 1 << 30),
+       chip=st.sampled_from(["Ascend310P3", "Ascend310B1"]))  # fmt: skip
+def test_load_image_by_channel(
+    bench: Any, rows: int, columns: int, pixel: int, gap: int, wide: bool, seed: int, chip: str
+) -> None:
+    """The short form: chosen bytes of a pixel, less an offset, times a factor, as halves; other channels zero."""
+    rng = np.random.default_rng(seed)
+    pitch, stored = columns * pixel + gap, 16 if wide else 4
+    n = min(pixel, 3)
+    order = [int(i) for i in rng.permutation(pixel)[:n]]
+    offset = [float(x) for x in rng.integers(0, 99, n)]
+    scale = [float(x) / 64 for x in rng.integers(1, 64, n)]
+    image = rng.integers(0, 256, max(rows * pitch, 1)).astype(np.uint8)
+    b = bench(chip, None, [image])
+
+    def program() -> None:
+        params = asc.ImageParams(rows, columns, pitch, pixel, tuple(order), tuple(offset), tuple(scale), stored)
+        asc.load_image(asc.LocalTensor("float16", asc.TPosition.A1), tensor(image), params)
+
+    b.run(program)
+    got = b.get("L1", np.float16, rows * columns * stored).reshape(rows, columns, stored)
+    for y, x, channel in np.ndindex(rows, columns, stored):
+        want = 0.0
+        if channel < n:
+            want = (int(image[y * pitch + x * pixel + order[channel]]) - offset[channel]) * scale[channel]
+        assert got[y, x, channel] == np.float16(want)
+
+
 def test_single_line(bench: Any) -> None:
     image = np.arange(64, dtype=np.uint8)
     b = bench("Ascend310P3", None, [image])

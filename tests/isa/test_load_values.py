@@ -203,8 +203,8 @@ def test_load3d_repeats(bench: Any, repeat: int, stride: int, mode: int, seed: i
         np.testing.assert_array_equal(b.get("L0A", f16, 256, r * 512), want)
 
 
-@cases(place=st.sampled_from(["A1", "A2", "B2"]), dtype=st.sampled_from([f16, f32, "int32"]), repeat=st.integers(0, 4),
-       blocks=st.integers(0, 3), gap=st.integers(0, 3), value=st.integers(-9, 9),
+@cases(thorough=120, place=st.sampled_from(["A1", "A2", "B2"]), dtype=st.sampled_from([f16, f32, "int32"]),
+       repeat=st.integers(0, 4), blocks=st.integers(0, 3), gap=st.integers(0, 3), value=st.integers(-9, 9),
        chip=st.sampled_from(["Ascend910B2", "Ascend310B1"]))  # fmt: skip
 def test_init_const_value(
     bench: Any, place: str, dtype: str, repeat: int, blocks: int, gap: int, value: int, chip: str

@@ -102,7 +102,8 @@ def test_atomic_writes(bench: Any, operation: str, padded: bool, blocks: int, se
     np.testing.assert_array_equal(out, OPERATIONS[operation](start, values))
 
 
-@cases(dtype=st.sampled_from(["float16", "bfloat16", "float32", "int32"]), blocks=st.integers(1, 8), seed=seeds)
+@cases(thorough=150, dtype=st.sampled_from(["float16", "bfloat16", "float32", "int32"]), blocks=st.integers(1, 8),
+       seed=seeds)  # fmt: skip
 def test_bias_row_widens(bench: Any, dtype: str, blocks: int, seed: int) -> None:
     """64 bytes of the bias table at a time; 16-bit floats become float32."""
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)

@@ -91,7 +91,7 @@ def test_create_vec_index(
     np.testing.assert_array_equal(b.get("UB", dtype, 4096, 0), want)
 
 
-@cases(dtype=st.sampled_from([f16, f32, u16, u32]), repeats=st.integers(0, 5), blk=st.integers(1, 2),
+@cases(thorough=90, dtype=st.sampled_from([f16, f32, u16, u32]), repeats=st.integers(0, 5), blk=st.integers(1, 2),
        rep=st.sampled_from([8, 16]), seed=seeds)  # fmt: skip
 def test_gatherb(bench: Any, dtype: str, repeats: int, blk: int, rep: int, seed: int) -> None:
     rng, b = np.random.default_rng(seed), bench("Ascend910B2")

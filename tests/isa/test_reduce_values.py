@@ -41,15 +41,16 @@ def issue(b: Any, dtype: str, call: Any) -> None:
     b.run(lambda: call(*(asc.LocalTensor(dtype, asc.TPosition.VECIN, at) for at in (0, 32768))))
 
 
+@pytest.mark.parametrize("kind", ["sum", "max", "min"])
 @cases(dtype=types, data=st.data(), seed=st.integers(0, 99), repeat=st.integers(1, 5), blk=st.integers(1, 2),
        rep=st.sampled_from([0, 8, 16]), out=st.integers(1, 3))  # fmt: skip
-def test_whole_reduce(bench: Any, dtype: str, data: st.DataObject, seed: int, repeat: int, blk: int, rep: int,
-                      out: int) -> None:  # fmt: skip
+def test_whole_reduce(
+    bench: Any, kind: str, dtype: str, data: st.DataObject, seed: int, repeat: int, blk: int, rep: int, out: int
+) -> None:
     size = np.dtype(dtype).itemsize
     width, per = 256 // size, 32 // size
     mask = draw_mask(data, width)
     lanes = active(mask, width)
-    kind = data.draw(st.sampled_from(["sum", "max", "min"]))
     b, x, d = operands(bench, dtype, seed)
     order = data.draw(st.sampled_from(list(asc.ReduceOrder)))
     if kind == "sum":
@@ -75,12 +76,14 @@ def test_whole_reduce(bench: Any, dtype: str, data: st.DataObject, seed: int, re
     np.testing.assert_array_equal(b.get("UB", dtype, len(d)).view(np.uint8), d.view(np.uint8))
 
 
+@pytest.mark.parametrize("kind", ["sum", "max", "min"])
 @cases(dtype=types, data=st.data(), seed=st.integers(0, 99), repeat=st.integers(1, 5), blk=st.integers(1, 2))
-def test_block_reduce(bench: Any, dtype: str, data: st.DataObject, seed: int, repeat: int, blk: int) -> None:
+def test_block_reduce(
+    bench: Any, kind: str, dtype: str, data: st.DataObject, seed: int, repeat: int, blk: int
+) -> None:
     per = 32 // np.dtype(dtype).itemsize
     width = per * 8
     mask = draw_mask(data, width)
-    kind = data.draw(st.sampled_from(["sum", "max", "min"]))
     b, x, d = operands(bench, dtype, seed)
     call = {"sum": asc.block_reduce_sum, "max": asc.block_reduce_max, "min": asc.block_reduce_min}[kind]
     issue(b, dtype, lambda t, s: call(t, s, repeat, mask, 1, blk, 16))

@@ -203,21 +203,28 @@ def test_duplicate(bench: Any, dtype: str, data: st.DataObject) -> None:
           lambda d: asc.duplicate(d, value, mask, repeat, blk, 16))  # fmt: skip
 
 
-@cases(dtype=st.sampled_from([f16, f32, i32]), repeats=st.integers(1, 5), blk=st.integers(1, 2))
-def test_brcb(bench: Any, dtype: str, repeats: int, blk: int) -> None:
-    b = bench(CHIP)
-    x = fill(np.random.default_rng(repeats), dtype)[: 8 * repeats]
+@cases(thorough=90, dtype=st.sampled_from([f16, f32, i32, i16, u16, u32]), repeats=st.integers(0, 5),
+       blk=st.integers(1, 2),
+       rep=st.sampled_from([8, 16, 17]), seed=st.integers(0, 1 << 30),
+       chip=st.sampled_from([CHIP, "Ascend310B1", "Ascend310P3"]))  # fmt: skip
+def test_brcb(bench: Any, dtype: str, repeats: int, blk: int, rep: int, seed: int, chip: str) -> None:
+    b = bench(chip)
+    x = fill(np.random.default_rng(seed), dtype)[: 8 * repeats]
+    before = fill(np.random.default_rng(seed + 1), dtype)[: 32768 // np.dtype(dtype).itemsize]
     b.put("UB", x, 32768)
+    b.put("UB", before)
     per = 32 // np.dtype(dtype).itemsize
 
     def program() -> None:
         d, s = asc.LocalTensor(dtype, asc.TPosition.VECIN, 0), asc.LocalTensor(dtype, asc.TPosition.VECIN, 32768)
-        asc.brcb(d, s, repeats, asc.BrcbRepeatParams(blk, 8 * blk))
+        asc.brcb(d, s, repeats, asc.BrcbRepeatParams(blk, rep))
 
     b.run(program)
-    image = b.get("UB", dtype, repeats * 8 * blk * per).reshape(-1, per)
+    want = before.copy()
     for i, value in enumerate(x):
-        assert (image[i * blk] == value).all()
+        at = (i // 8 * rep + i % 8 * blk) * per
+        want[at : at + per] = value
+    np.testing.assert_array_equal(b.get("UB", dtype, len(want)), want)
 
 
 @cases(dtype=st.sampled_from([f16, f32]), seed=st.integers(0, 1 << 30), mode=st.sampled_from(list(asc.CMPMODE)),
