@@ -303,6 +303,11 @@ def print_time_stamp(desc_id: int) -> None:
     current().emit(Pipe.S, ScalarWork(f"time_stamp_{int(desc_id)}"))
 
 
+def inline(code: str, args: Any = None, before_function: bool = False) -> None:
+    """Source text for the compiler of the hardware: it cannot run here. Raises InstructionError."""
+    raise InstructionError("inline", "code", repr(code), "text of another language cannot be simulated")
+
+
 def set_pad_value(padding_value: Any, pos: TPosition = TPosition.MAX) -> None:
     """What `data_copy_pad` puts into padding when its parameters do not say (``is_pad`` False)."""
     core = current()

@@ -115,6 +115,11 @@ def test_devices_and_streams() -> None:
     assert rt.current_device() == 0 and rt.device_count() >= 1 and rt.current_platform() == "Ascend910B2"
     with pytest.raises(RuntimeError, match="device_id = 99"):
         rt.set_device(99)
+    rt.acl_init()
+    rt.set_soc_version(config.Platform.Ascend910B4)
+    assert rt.get_soc_version() == "Ascend910B4"
+    rt.set_soc_version("Ascend910B2")
+    rt.acl_finalize()
     stream = rt.create_stream()
     rt.synchronize(stream)
     rt.destroy_stream(stream)

@@ -205,6 +205,7 @@ CASES: list[tuple[str, Callable[[], Any], str]] = [
     (VEC, lambda: asc.scalar_get_count_of_value(3, 2), "scalar_get_count_of_value: count_value = 2"),
     (VEC, lambda: asc.icache_preload(9), r"icache_preload: pre_fetch_len = 9: must lie in 0\.\.7"),
     (VEC, lambda: asc.get_sys_workspace(), "set_sys_workspace was not called"),
+    (VEC, lambda: asc.inline("x = 1;"), "inline: code = 'x = 1;': text of another language"),
     (VEC, lambda: asc.get_hccl_context(1), "set_hccl_context was not called"),
     (VEC, lambda: asc.dump_tensor(ub(n=4), 1, 5), r"dump_tensor: dump_size = 0\.\.5: the tensor has 4 elements"),
     # tensors and queues

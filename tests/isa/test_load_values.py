@@ -61,8 +61,9 @@ def test_load2d(
     np.testing.assert_array_equal(b.get(target, dtype, want.size, at).reshape(want.shape), want)
 
 
-@cases(dtype=st.sampled_from([f16, f32, i8]), to_b=st.booleans(), start=st.integers(0, 3), repeats=st.integers(0, 4),
-       stride=st.integers(0, 3), gap=st.integers(0, 2), between=st.integers(0, 2), seed=seeds)  # fmt: skip
+@cases(thorough=90, dtype=st.sampled_from([f16, f32, i8]), to_b=st.booleans(), start=st.integers(0, 3),
+       repeats=st.integers(0, 4), stride=st.integers(0, 3), gap=st.integers(0, 2), between=st.integers(0, 2),
+       seed=seeds)  # fmt: skip
 def test_load_data_with_transpose(
     bench: Any, dtype: str, to_b: bool, start: int, repeats: int, stride: int, gap: int, between: int, seed: int
 ) -> None:

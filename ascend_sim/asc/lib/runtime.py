@@ -109,6 +109,25 @@ def current_platform() -> str:
     return device().soc().name
 
 
+def set_soc_version(soc_version: Any) -> None:
+    """Choose the chip by name or `asc.runtime.config.Platform`. Raises SocError for one that is not described."""
+    device().set_platform(str(getattr(soc_version, "value", soc_version)))
+
+
+def get_soc_version() -> str:
+    """Name of the chip in use."""
+    return device().soc().name
+
+
+def acl_init() -> None:
+    """The simulated runtime needs no start."""
+
+
+def acl_finalize() -> None:
+    """Let everything that was launched end."""
+    synchronize_device()
+
+
 def device_count() -> int:
     return device().device_count()
 
