@@ -61,7 +61,8 @@ def test_what_holds_for_every_kernel(chip: str, kind: str, core: str, data: st.D
     for us, ratio in found.pipes.values():
         assert 0 <= ratio <= 1
         assert us == pytest.approx(found.time_us * ratio)
-    assert 0 <= pmu.kernel_cube_utilization(timing, soc) <= 100 + 1e-3
+    whole = timing.mean_core_ps * timing.mhz / 1e6  # cycles of a core, which the counter rounds to a whole number
+    assert 0 <= pmu.kernel_cube_utilization(timing, soc) <= 100 * (1 + 0.5 / max(whole, 0.5)) + 1e-3
     if core == "AICORE":
         assert found.memory_bound >= 0
 
