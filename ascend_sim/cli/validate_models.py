@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.api import Simulator
+from ascend_sim.api import Report, Simulator
 from ascend_sim.cli.errors import CommandError
 from ascend_sim.graph.atc_flags import compile_options, parse_flags
 from ascend_sim.graph.compile import compile_model
@@ -63,7 +63,7 @@ class Models:
             bound=report.bound,
             estimated=report.estimated,
             confidence=report.confidence,
-            figures=tuple(report.rests_on),
+            figures=_figures(report),
             reason="; ".join(notes),
         )
 
@@ -104,6 +104,12 @@ class Models:
         flag, _, value = word.partition("=")
         beside = self.directory / value
         return f"{flag}={beside.resolve()}" if value and beside.is_file() else word
+
+
+def _figures(report: Report) -> tuple[str, ...]:
+    """What the network and each of its kernels rest on."""
+    inside = (key for op in report.ops for key in op.rests_on)
+    return tuple(dict.fromkeys(("launch.model_execute_us", "launch.model_gap_us", *report.rests_on, *inside)))
 
 
 def _name(word: str) -> str:

@@ -304,7 +304,7 @@ def _networks(outcomes: Sequence[Outcome]) -> str:
 def _fitted(outcomes: Sequence[Outcome]) -> str:
     """Figures of the chip files that were fitted rather than read off: their source says so."""
     lines = [
-        [f"`{f.key}`", _value(f.figure), f.figure.unit, f.meaning, ", ".join(c.removeprefix("Ascend") for c in f.chips),
+        [_keys(f.keys), _value(f.figure), f.figure.unit, f.meaning, " ".join(c.removeprefix("Ascend") for c in f.chips),
          f.figure.source, str(f.rows), _users(f.users)]
         for f in fitted_figures(outcomes)
     ]  # fmt: skip
@@ -314,11 +314,19 @@ def _fitted(outcomes: Sequence[Outcome]) -> str:
     return (
         "## Fitted figures\n\nFigures of `configs/` that were fitted to times of kernels or networks; the others were "
         "read from documents or microbenchmarks, follow from those, or are marked guesses. A row rests on a figure "
-        "that decides at least 2 % of its time.\n\n" + table(header, lines)
+        "that decides at least 2 % of its time, a network on those of its kernels too.\n\n" + table(header, lines)
     )
 
 
-def _users(ids: Sequence[str]) -> str:
+def _keys(keys: Sequence[str]) -> str:
+    """Names of figures of one table: the table once."""
+    table_name = keys[0].rpartition(".")[0]
+    return ", ".join(f"`{key if i == 0 else key.removeprefix(table_name + '.')}`" for i, key in enumerate(keys))
+
+
+def _users(ids: Sequence[str] | None) -> str:
+    if ids is None:
+        return "no duration"
     shown = " ".join(ids[:SHOWN_USERS]) + (" ..." if len(ids) > SHOWN_USERS else "")
     return f"{len(ids)}: {shown}" if ids else "0"
 

@@ -14,6 +14,7 @@ from ascend_sim.profiling.accuracy import Outcome
 from ascend_sim.soc import Figure, Soc, SocError, load_soc
 
 LEAST_ROWS = 3
+NO_DURATION = ("memory.l2_policy", "memory.short_burst_bytes")  # they choose between figures
 _FITTED = re.compile(r"\bfit(?:s|ted)? (?:over|to)\b")
 _COUNT = re.compile(_FITTED.pattern + r".*?(?<![\w.])(\d+) (?:[\w-]+ )*?(?:rows|kernels|times|throughputs)\b")
 
@@ -28,36 +29,46 @@ def fitted_on(source: str) -> int | None:
 
 @dataclass(frozen=True)
 class FittedFigure:
-    """A fitted figure, the chips that have it with this value, and the validated rows whose time rests on it."""
+    """One fitted value: the figures that have it from this fit (im2col into L0A and L0B may share one), the chips, and
+    the validated rows whose time rests on it. ``users`` is None where the figure is no part of a duration (a policy, a
+    threshold)."""
 
-    key: str
+    keys: tuple[str, ...]
     figure: Figure
     meaning: str
     chips: tuple[str, ...]
     rows: int
-    users: tuple[str, ...]
+    users: tuple[str, ...] | None
 
 
 def fitted_figures(outcomes: Sequence[Outcome]) -> list[FittedFigure]:
-    """Fitted figures of the chips of ``outcomes``, by key and value. Chips that are not known are left out."""
-    chips = list(_chips(outcomes))
+    """Fitted figures of the chips of ``outcomes``, sorted by key. Chips that are not known are left out."""
     users: dict[tuple[str, str], list[str]] = {}
     for o in outcomes:
         for key in o.figures:
             users.setdefault((o.soc, key), []).append(o.id)
-    places: dict[tuple[str, str], list[Soc]] = {}
-    for chip in chips:
+    places: dict[tuple[str, str, str, str], list[tuple[Soc, str]]] = {}
+    for chip in _chips(outcomes):
         for key, figure in chip.figures.items():
             if fitted_on(figure.source) is not None:
-                places.setdefault((key, str(figure.value)), []).append(chip)
-    return [_gather(key, found, users) for (key, _), found in sorted(places.items())]
+                table = key.rpartition(".")[0]
+                places.setdefault((table, figure.unit, str(figure.value), figure.source), []).append((chip, key))
+    return sorted((_gather(found, users) for found in places.values()), key=lambda f: (f.keys, f.chips))
 
 
-def _gather(key: str, chips: Sequence[Soc], users: Mapping[tuple[str, str], Sequence[str]]) -> FittedFigure:
-    figure = chips[0].figures[key]
-    ids = [row for chip in chips for row in users.get((chip.name, key), ())]
-    names = tuple(chip.name for chip in chips)
-    return FittedFigure(key, figure, chips[0].meaning(key), names, fitted_on(figure.source) or 0, tuple(ids))
+def _gather(found: Sequence[tuple[Soc, str]], users: Mapping[tuple[str, str], Sequence[str]]) -> FittedFigure:
+    chip, key = found[0]
+    figure = chip.figures[key]
+    keys = tuple(dict.fromkeys(k for _, k in found))
+    ids = dict.fromkeys(row for c, k in found for row in users.get((c.name, k), ()))
+    return FittedFigure(
+        keys,
+        figure,
+        chip.meaning(key),
+        chips=tuple(dict.fromkeys(c.name for c, _ in found)),
+        rows=fitted_on(figure.source) or 0,
+        users=None if key in NO_DURATION else tuple(ids),
+    )
 
 
 def _chips(outcomes: Iterable[Outcome]) -> Iterable[Soc]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ascend_sim.cli.validate import predict_op
+from ascend_sim.profiling.accuracy import Outcome
 from ascend_sim.profiling.calibration import OpRow, read_rows
 from ascend_sim.profiling.fitted import LEAST_ROWS, fitted_figures, fitted_on
 from ascend_sim.soc import load_soc, soc_names
@@ -39,13 +40,22 @@ def test_no_figure_is_fitted_on_fewer_than_three(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_every_fitted_figure_of_910b_is_used_by_three_rows() -> None:
-    """Of 910B1 to 910B4 together: what is fitted is decided by more than the rows that one kernel gives."""
+def test_every_fitted_figure_of_910b_decides_three_rows() -> None:
+    """Of 910B1 to 910B4 together: what was fitted decides more than the rows that one kernel gives."""
     rows = [row for row in read_rows(ROWS) if isinstance(row, OpRow) and row.soc.startswith("Ascend910B")]
-    found = fitted_figures([predict_op(row) for row in rows])
-    users: dict[str, set[str]] = {}
-    for fitted in found:
-        users.setdefault(fitted.key, set()).update(fitted.users)
-    decisive = {key: ids for key, ids in users.items() if ids}
-    assert {key for key, ids in decisive.items() if len(ids) < LEAST_ROWS} == set()
-    assert {"memory.core_l1_bytes_per_cycle", "launch.head_us"} <= set(decisive)
+    found = [f for f in fitted_figures([predict_op(row) for row in rows]) if f.users is not None]
+    assert {f.keys: f.users for f in found if len(f.users or ()) < LEAST_ROWS} == {}
+    keys = {key for f in found for key in f.keys}
+    assert {"memory.core_l1_bytes_per_cycle", "launch.head_us"} <= keys
+
+
+def test_figures_of_one_fit_are_one_parameter() -> None:
+    """Im2col of 310P3 has one fitted rate for both buffers and all strides; its rows count together."""
+    outcomes = [
+        Outcome("1", "Ascend310P3", "model", "net", 1.0, figures=("mte.paths.L1_L0A:3d",)),
+        Outcome("2", "Ascend310P3", "model", "net", 1.0, figures=("mte.paths.L1_L0B:3d", "mte.paths.L1_L0A:3d")),
+        Outcome("3", "Ascend999", "model", "net", 1.0),
+    ]
+    (im2col,) = [f for f in fitted_figures(outcomes) if "mte.paths.L1_L0A:3d" in f.keys]
+    assert "mte.paths.L1_L0B:3d" in im2col.keys
+    assert im2col.users == ("1", "2") and im2col.chips == ("Ascend310P3",)
