@@ -215,9 +215,9 @@ class Sanitizer:
                 watch.walks.tell(self.report, watch.name)
         if not self.report.stopped:
             for memory in self.gm.values():
-                if memory.role != "workspace":
+                if memory.role in ("out", "inout"):
                     self._result(memory)
-                    self._misplaced(memory)
+                self._misplaced(memory)
         for origin in self.origins.values():
             if not origin.reported and origin.kind == "virgin":
                 me = origin.instr
@@ -242,16 +242,18 @@ class Sanitizer:
             self.origins[tag].used(self.report, f"reaches {memory.name} (byte {first})", place, "")
 
     def _misplaced(self, memory: GlobalMemory) -> None:
-        for number, off, displaced in memory.misplaced_reads():
-            me = self.instrs[number - 1]
-            text = f"{me.name} reads {memory.name} {off:+d} bytes from its place" if displaced else (
-                f"{me.name} stops {off} bytes short of the next read of {memory.name}"
-            )
-            text += f": {abs(off)} bytes are read by nobody"
-            text += " and as many are read again by a neighbour" if displaced else ", though all others meet"
-            self.report.add(
-                "Irregular", "suspicious", text, (Site("reads", me.place),), self.watches[me.core].name
-            )
+        found = memory.misplaced_read()
+        if found is None:
+            return
+        number, off, displaced = found
+        me = self.instrs[number - 1]
+        if displaced:
+            text = f"{me.name} reads {memory.name} {off:+d} bytes from its place: {abs(off)} bytes are read by nobody"
+            text += " and as many are read again by a neighbour"
+        else:
+            text = f"{me.name} stops {off} bytes short of the next read of {memory.name}: they are read by nobody"
+            text += ", though all other reads meet"
+        self.report.add("Irregular", "suspicious", text, (Site("reads", me.place),), self.watches[me.core].name)
 
     def trace(self) -> KernelTrace:
         """The trace of what was executed, data-dependent branches as they were taken. Instructions know their source

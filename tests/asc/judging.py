@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from interception import Call, Mutation, Stream
 from mutants import intercepted
 from reordering import Stuck, differing_order
-from shipped import Bytes, Ready, run
+from shipped import Bytes, Ready
 
 from ascend_sim import asc
 from ascend_sim.asc.interleave import CoreDeadlockError
@@ -31,10 +31,16 @@ class Verdict(NamedTuple):
 
 
 class Subject:
-    """One launch of a kernel on given memory (``known``: what of it earlier launches defined), and its original run."""
+    """One launch of a kernel on given memory (``known``: what of it earlier launches defined), and its original run.
+    ``after_it`` are the launches of the operator that follow, with the position of each of their buffers among all."""
 
-    def __init__(self, launch: asc.Launch, buffers: list[Bytes], known: list[Bytes | None]) -> None:
-        self.launch, self.known = launch, known
+    def __init__(
+        self, launch: asc.Launch, keys: list[Any], memory: dict[Any, Bytes], known: dict[Any, Bytes | None],
+        after_it: list[asc.Launch],
+    ) -> None:  # fmt: skip
+        self.launch, self.known, self.after_it, self.keys = launch, known, after_it, keys
+        self.memory = {key: data.copy() for key, data in memory.items()}
+        buffers = [memory[key] for key in keys]
         self.buffers = [b.copy() for b in buffers]
         self.outputs = [i for i, entry in enumerate(launch.gm) if entry[3] in ("out", "inout")]
         stream = Stream()
@@ -48,13 +54,16 @@ class Subject:
 
     def judge(self, mutation: Mutation) -> Verdict:
         call = self.calls[mutation.number]
-        buffers, history = self.fresh(), History()
-        for buffer, tags in zip(buffers, self.known, strict=True):
+        memory, history = {key: data.copy() for key, data in self.memory.items()}, History()
+        for key, tags in self.known.items():
             if tags is not None:
-                history.keep(buffer, tags)
+                history.keep(memory[key], tags)
         expected = [b if i in self.outputs else None for i, b in enumerate(self.after)]
         with intercepted(Stream(mutation, self.calls)):
-            report = Sanitizer(self.launch, history).run(buffers, expected)
+            report = Sanitizer(self.launch, history).run([memory[key] for key in self.keys], expected)
+        for launch in self.after_it if not report.stopped else ():  # what it left undefined shows where it is used
+            later = Sanitizer(launch, history).run([memory[key] for key in launch.args])
+            report.findings += later.findings
         wrong = self._wrong(mutation)
         codes = tuple(f.code for f in report.faults) or (("stopped",) if report.stopped else ())
         alone = any(code != "WrongValue" for code in codes)
@@ -88,14 +97,13 @@ class Subject:
 
 def subjects(ready: Ready) -> list[Subject]:
     """The launches of a case, each with the memory it finds."""
-    found: list[Subject] = []
+    memory = {key: data.copy() for key, data in ready.memory.items()}
     history = History()
-
-    def execute(launch: asc.Launch, buffers: list[Bytes]) -> None:
-        found.append(Subject(launch, buffers, [history.recall(b) for b in buffers]))
-        Sanitizer(launch, history).run(buffers)
-
-    run(ready, execute)
+    found: list[Subject] = []
+    for i, launch in enumerate(ready.launches):
+        known = {key: history.recall(data) for key, data in memory.items()}
+        found.append(Subject(launch, list(launch.args), memory, known, ready.launches[i + 1 :]))
+        Sanitizer(launch, history).run([memory[key] for key in launch.args])
     return found
 
 

@@ -16,7 +16,7 @@ from ascend_sim.isa.buffers import Bytes
 
 Numbers = NDArray[np.int32]
 MOST_PIECES = 4096  # rows of one transfer that are followed one by one
-FEWEST_SEAMS = 4  # pieces that have to meet without a gap before a single gap is odd
+FEWEST_SEAMS = 2  # pieces that have to meet without a gap before a single gap is odd
 
 
 class GlobalMemory:
@@ -30,8 +30,10 @@ class GlobalMemory:
         self.reads = np.zeros(len(data), np.int32)
         self.other_reads = np.zeros(len(data), np.int32)
         self.tags = np.zeros(len(data), np.uint8)
-        if role in ("out", "workspace"):
-            self.tags[:] = VIRGIN if before is None else before
+        if before is not None:
+            self.tags[:] = before
+        elif role in ("out", "workspace"):
+            self.tags[:] = VIRGIN
         else:
             self.tags[size:] = VIRGIN
         self.written = self.read = False
@@ -87,38 +89,40 @@ class GlobalMemory:
             self.starts[low] = self.ends[high] = number
             self.bounds[number, low] = self.bounds[number, -high] = low, high
 
-    def misplaced_reads(self) -> list[tuple[int, int, bool]]:
-        """(number, bytes, displaced) of reads that leave a hole in an argument which is read without gaps elsewhere:
-        displaced when the read overlaps its neighbour on the other side by as much, else too short."""
+    def misplaced_read(self) -> tuple[int, int, bool] | None:
+        """(number, bytes, displaced) of the one transfer that leaves holes in an argument which is otherwise read
+        without gaps: displaced when it overlaps its neighbour on the other side by as much, else too short."""
         unread = self.reads[: self.size] == 0
         if self.written or not self.starts or not unread.any() or unread.all():
-            return []
+            return None
         edges = np.flatnonzero(np.diff(np.concatenate(([False], unread, [False])).astype(np.int8)))
         holes = list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
-        found: dict[int, tuple[int, int, bool]] = {}
+        found = [self._displaced(hole, after) for hole, after in holes if after < self.size or hole in self.ends]
+        known = [f for f in found if f is not None]
+        if known:
+            odd = len(known) < len(found) or len(set(known)) > 1 or self._overlaps() > len(known) + 1
+            return None if odd else (*known[0], True)
+        hole, after = holes[0]
+        left = self.ends.get(hole)
         seams = len(self.starts.keys() & self.ends.keys())
-        if seams < FEWEST_SEAMS or self._overlaps() > 1:
-            return []
-        for hole, after in holes:
-            off = after - hole
-            right, left = self.starts.get(after), self.ends.get(hole)
-            if right is not None:
-                low, high = self.bounds[right, after]
-                if off < high - low and high - off in self.starts:
-                    found[right] = (right, off, True)
-                    continue
-            if left is not None:
-                low, high = self.bounds[left, -hole]
-                if off < high - low and low + off in self.ends:
-                    found[left] = (left, -off, True)
-        if not found and len(holes) == 1:
-            hole, after = holes[0]
-            left = self.ends.get(hole)
-            if left is not None and after in self.starts:
-                low, high = self.bounds[left, -hole]
-                if hole > 0 and after < self.size and after - hole < high - low:
-                    found[left] = (left, after - hole, False)
-        return list(found.values())
+        if len(holes) > 1 or left is None or after not in self.starts or seams < FEWEST_SEAMS or self._overlaps():
+            return None
+        low, high = self.bounds[left, -hole]
+        return (left, after - hole, False) if hole > 0 and after - hole < high - low else None
+
+    def _displaced(self, hole: int, after: int) -> tuple[int, int] | None:
+        """(number, distance) of a read next to a hole that overlaps its other neighbour by the size of the hole."""
+        off = after - hole
+        right, left = self.starts.get(after), self.ends.get(hole)
+        if right is not None:
+            low, high = self.bounds[right, after]
+            if off < high - low and high - off in self.starts:
+                return right, off
+        if left is not None:
+            low, high = self.bounds[left, -hole]
+            if off < high - low and low + off in self.ends:
+                return left, -off
+        return None
 
     def _overlaps(self) -> int:
         """Pieces that end inside the next one (equal pieces count once)."""
