@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.engine.timing import core_count
 from ascend_sim.profiling import bottleneck, optable
+from ascend_sim.profiling.bands import NO_BAND
 from ascend_sim.profiling.msprof_timeline import merged
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
@@ -110,7 +111,8 @@ def _operator(row: optable.Row, soc: Soc) -> dict[str, Any]:
         "name": row.name, "type": row.type, "shapes": row.shapes, "runs": row.count, "us": us, "blocks": row.blocks,
         "cycles": row.cycles, "bound": row.bound, "class": bottleneck.classify(share, word, ratios), "peak": share,
         "ratios": ratios, "ops": ops, "unit": unit, "gm": row.gm_bytes, "hbm": row.hbm_bytes,
-        "estimated": row.estimated, "confidence": row.confidence,
+        "estimated": row.estimated, "confidence": row.confidence, "figures": row.figures(soc),
+        "band": band.text(row.us) if (band := row.band(soc)) else NO_BAND,
     }  # fmt: skip
 
 

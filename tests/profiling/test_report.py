@@ -15,6 +15,7 @@ import pytest
 
 from ascend_sim.cli.main import main
 from ascend_sim.profiling import bottleneck, report
+from ascend_sim.profiling.bands import NO_BAND
 from ascend_sim.profiling.report_data import report_data
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.soc import Soc
@@ -41,7 +42,10 @@ def test_the_data_says_what_the_events_say(chip: str, recorded: Recorded) -> Non
     for op in data["operators"]:
         assert op["class"] in data["advice"] and 0 <= op["peak"] <= 1 + 1e-9
         assert all(0 <= r <= 1 for r in op["ratios"].values())
+        assert sum(op["figures"].values()) > 0 and op["figures"].get(op["confidence"], 1) > 0
+        assert op["type"] != "NonZero" or op["band"] == NO_BAND
     matmul = next(o for o in data["operators"] if o["type"] == "MatMulV2")
+    assert ("gemm rows" in matmul["band"]) == (chip == "Ascend910B4") or "of this length" in matmul["band"]
     assert matmul["ops"] == 2 * 256 * 128 * 512 * matmul["runs"]
     assert matmul["gm"] >= (256 * 128 + 128 * 512 + 256 * 512) * 2 * matmul["runs"]
 

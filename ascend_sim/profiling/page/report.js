@@ -20,6 +20,7 @@ function bytes(value) {
   while (value >= 1024 && unit < 4) { value /= 1024; unit++; }
   return `${value.toLocaleString("en", { maximumSignificantDigits: 3 })} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
+const counts = (table) => Object.entries(table || {}).filter(([, n]) => n).map(([word, n]) => `${n} ${word}`).join(", ");
 const percent = (x) => `${(100 * x).toFixed(1)}%`;
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -46,7 +47,7 @@ function overview() {
     row.title = "busy share of this pipe on all cores while kernels ran";
     $("pipes").append(row);
   }
-  const words = Object.entries(data.soc.confidence).filter(([, n]) => n).map(([word, n]) => `${n} ${word}`).join(", ");
+  const words = counts(data.soc.confidence);
   $("chip").textContent = data.soc.facts.map(([k, v]) => `${k} ${v}`).join(" \u00b7 ") +
     ` \u00b7 figures of this chip: ${words} \u00b7 configuration ${data.soc.digest}`;
   if (!data.models.length) return;
@@ -145,7 +146,7 @@ function about(i) {
   const o = operators[i];
   return `${o.name}\n${o.type} ${o.shapes}\n${us(o.us)} in ${o.runs} runs (${percent(o.us / (totals.device_us || 1))}), ${o.blocks} blocks\n` +
     `${o.class}, ${percent(o.peak)} of peak\n${pipes(o, 9)}\n` +
-    `${bytes(o.gm)} of global memory traffic, ${bytes(o.hbm)} beyond L2\n` + (o.estimated ? "estimated: no kernel, roofline time" : `rests on ${o.confidence} figures`);
+    `${bytes(o.gm)} of global memory traffic, ${bytes(o.hbm)} beyond L2\n` + (o.estimated ? "estimated: no kernel, roofline time" : `rests on figures: ${counts(o.figures) || o.confidence}\nerror band: ${o.band || "-"}`);
 }
 function header() {
   const row = el("tr");
