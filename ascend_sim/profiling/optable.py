@@ -73,7 +73,8 @@ def rows(store: EventStore) -> list[Row]:
             row.blocks = max(row.blocks, timing.blocks)
             row.cycles += timing.cycles
             row.core_ps += timing.core_ps
-            row.confidence = max(row.confidence or CONFIDENCES[0], timing.confidence, key=CONFIDENCES.index)
+            word = timing.confidence if (op := event.args.get("op")) is None else op.confidence
+            row.confidence = max(row.confidence or CONFIDENCES[0], word, key=CONFIDENCES.index)
             row.gm_bytes += timing.gm_read + timing.gm_write
             row.hbm_bytes += timing.hbm_bytes
             row.rests_on.update(key for key, _ in timing.rests_on)
