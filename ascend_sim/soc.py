@@ -216,6 +216,26 @@ class Limits:
     timestamp_tick_ns: float = figure("ns")
 
 
+@dataclass(frozen=True)
+class Dvpp:
+    """Media units. Each kind is a number of equal servers, a job occupies one; 0 units: the chip has none."""
+
+    vpc_units: int = figure("units", "image processing: resize, crop, paste, colour")
+    vpc_mpixel_per_s: float = figure("Mpx/s", "one unit, larger of input and output picture")
+    jpegd_units: int = figure("units", "JPEG decoders")
+    jpegd_mpixel_per_s: float = figure("Mpx/s", "one unit")
+    jpegd_software_mpixel_per_s: float = figure("Mpx/s", "JPEG kinds that the decoder leaves to software")
+    jpege_units: int = figure("units", "JPEG encoders")
+    jpege_mpixel_per_s: float = figure("Mpx/s", "one unit")
+    pngd_units: int = figure("units", "PNG decoders")
+    pngd_mpixel_per_s: float = figure("Mpx/s", "one unit")
+    vdec_units: int = figure("units", "video decoders")
+    vdec_mpixel_per_s: float = figure("Mpx/s", "one unit")
+    venc_units: int = figure("units", "video encoders")
+    venc_mpixel_per_s: float = figure("Mpx/s", "one unit")
+    task_us: float = figure("us", "fixed part of every media task")
+
+
 @dataclass(frozen=True, eq=False)
 class Soc:
     """One chip. ``name`` is the genuine soc name (``Ascend910B2``); ``figures`` maps ``section.key`` (table rows:
@@ -237,6 +257,7 @@ class Soc:
     host: Host
     link: Link
     limits: Limits
+    dvpp: Dvpp
     figures: dict[str, Figure] = field(repr=False, default_factory=dict)
     digest: str = field(init=False, default="")
 
@@ -309,6 +330,7 @@ SECTIONS: dict[str, type[Any]] = {
     "host": Host,
     "link": Link,
     "limits": Limits,
+    "dvpp": Dvpp,
 }
 
 
