@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.host import HostThread, host_thread
-from ascend_sim.runtime.observe import Observer
+from ascend_sim.runtime.observe import Event, Observer
 from ascend_sim.runtime.system import observers as _observers
 from ascend_sim.runtime.system import system
 
@@ -55,6 +58,57 @@ def observe(observer: Observer) -> Observer:
 
 def unobserve(observer: Observer) -> None:
     _observers().remove(observer)
+
+
+# -- profiles ----------------------------------------------------------------------------------------------
+
+
+def recorder() -> EventStore:
+    """A new store that keeps every event from now on; `unobserve` ends that."""
+    store = EventStore()
+    observe(store)
+    return store
+
+
+def recording() -> bool:
+    """Whether anybody listens to events."""
+    return _observers().active
+
+
+def emit(kind: str, name: str, start: int, end: int, **args: Any) -> None:
+    """Record what a framework did on the calling thread, in ps of its clock (`host`): ``op``, ``step``, ``memory``,
+    ``host`` with the ``args`` that `ascend_sim.runtime.observe.Event` describes. ``device``, ``stream``, ``task`` and
+    ``thread`` say where when it was elsewhere. Nothing happens when nobody listens."""
+    if not _observers().active:
+        return
+    where = {key: args.pop(key, default) for key, default in (("device", -1), ("stream", -1), ("task", 0))}
+    thread = args.pop("thread", None)
+    index = host_thread().index if thread is None else thread
+    _observers().emit(Event(kind, name, where["device"], where["stream"], where["task"], start, end, index, args))
+
+
+def write_ascend_pt(store: EventStore, parent: str | PathLike[str], **options: Any) -> Path:
+    """Write a ``*_ascend_pt`` directory below ``parent``: see `ascend_sim.profiling.ascend_pt.write` for ``worker``,
+    ``now``, ``rank`` and ``metadata``; all other options are fields of `ascend_sim.profiling.ascend_pt.Options`."""
+    from ascend_sim.profiling import ascend_pt
+
+    plain = {key: options.pop(key) for key in ("worker", "now", "rank", "metadata") if key in options}
+    return ascend_pt.write(store, soc(), Path(parent), options=ascend_pt.Options(**options), **plain)
+
+
+def write_trace(store: EventStore, path: str | PathLike[str]) -> int:
+    """Write the events as a trace that Perfetto loads; returns the number of slices."""
+    from ascend_sim.profiling import perfetto
+
+    return perfetto.write(store.events, Path(path))
+
+
+def key_averages(store: EventStore) -> list[dict[str, Any]]:
+    """Framework operators by name: ``name``, ``count`` and us on host (``self_us``, ``total_us``) and device
+    (``device_self_us``, ``device_total_us``), the longest on the device first."""
+    from ascend_sim.profiling.ascend_pt_tables import key_averages as averages
+
+    return averages(store)
 
 
 def transfer_ps(direction: str, nbytes: int, pinned: bool = True, device: int = 0) -> int:

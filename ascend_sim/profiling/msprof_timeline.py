@@ -13,6 +13,7 @@ from typing import Any
 
 from ascend_sim.profiling.msprof_tables import task_type, tasks
 from ascend_sim.profiling.op_summary import NOT_A_MODEL
+from ascend_sim.profiling.spans import merged, without
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 
@@ -22,7 +23,6 @@ HOST = 31  # "device" of host rows
 CANN, HARDWARE, OVERLAP = (7, "CANN"), (14, "Ascend Hardware"), (31, "Overlap Analysis")  # (layer, process name)
 OVERLAP_ROWS = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
-Span = tuple[int, int]
 TraceEvent = dict[str, Any]
 
 
@@ -33,14 +33,14 @@ def trace_events(store: EventStore) -> list[TraceEvent]:
     connections = _connections(device)
     names: list[TraceEvent] = []
     if host:
-        names += _process(CANN, HOST, "CPU")
-        names += [_thread(CANN, HOST, t, f"Thread {t}") for t in sorted({e.thread for e in host})]
+        names += process(CANN, HOST, "CPU")
+        names += [thread(CANN, HOST, t, f"Thread {t}") for t in sorted({e.thread for e in host})]
     for number in sorted({e.device for e in device}):
-        names += _process(HARDWARE, number, f"NPU {number}")
+        names += process(HARDWARE, number, f"NPU {number}")
         streams = sorted({e.stream for e in device if e.device == number})
-        names += [_thread(HARDWARE, number, s, f"Stream {s}") for s in streams]
-        names += _process(OVERLAP, number, f"NPU {number}")
-        names += [_thread(OVERLAP, number, row, name) for row, name in enumerate(OVERLAP_ROWS)]
+        names += [thread(HARDWARE, number, s, f"Stream {s}") for s in streams]
+        names += process(OVERLAP, number, f"NPU {number}")
+        names += [thread(OVERLAP, number, row, name) for row, name in enumerate(OVERLAP_ROWS)]
     calls = _Calls(host)
     slices = [_host_slice(e, i) for i, e in enumerate(host)]
     slices += [_device_slice(e, connections[_task_key(e)]) for e in device]
@@ -53,18 +53,18 @@ def trace_events(store: EventStore) -> list[TraceEvent]:
     return [*names, *slices, *flows, *_overlap(device)]
 
 
-def _process(layer: tuple[int, str], device: int, label: str) -> Iterator[TraceEvent]:
-    pid = _pid(layer, device)
+def process(layer: tuple[int, str], device: int, label: str) -> Iterator[TraceEvent]:
+    pid = process_id(layer, device)
     for kind, args in (("process_name", {"name": layer[1]}), ("process_labels", {"labels": label}),
                        ("process_sort_index", {"sort_index": layer[0]})):  # fmt: skip
         yield {"name": kind, "pid": pid, "tid": 0, "args": args, "ph": "M"}
 
 
-def _thread(layer: tuple[int, str], device: int, tid: int, name: str) -> TraceEvent:
-    return {"name": "thread_name", "pid": _pid(layer, device), "tid": tid, "args": {"name": name}, "ph": "M"}
+def thread(layer: tuple[int, str], device: int, tid: int, name: str) -> TraceEvent:
+    return {"name": "thread_name", "pid": process_id(layer, device), "tid": tid, "args": {"name": name}, "ph": "M"}
 
 
-def _pid(layer: tuple[int, str], device: int) -> int:
+def process_id(layer: tuple[int, str], device: int) -> int:
     return PROCESS << 10 | layer[0] << 5 | max(device, 0)
 
 
@@ -72,14 +72,14 @@ def _ns(ps: int) -> int:
     return (ps + 500) // 1000
 
 
-def _ts(ps: int) -> str:
+def stamp(ps: int) -> str:
     us, ns = divmod(_ns(ps), 1000)
     return f"{EPOCH_US + us}.{ns:03d}"
 
 
-def _slice(name: str, pid: int, tid: int, start: int, end: int, args: dict[str, Any]) -> TraceEvent:
+def span(name: str, pid: int, tid: int, start: int, end: int, args: dict[str, Any]) -> TraceEvent:
     dur = (_ns(end) - _ns(start)) / 1000  # both ends are rounded, so neighbours never overlap
-    return {"name": name, "pid": pid, "tid": tid, "ts": _ts(start), "dur": dur, "args": args, "ph": "X"}
+    return {"name": name, "pid": pid, "tid": tid, "ts": stamp(start), "dur": dur, "args": args, "ph": "X"}
 
 
 # -- host --------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class _Calls:
 def _host_slice(event: Event, index: int) -> TraceEvent:
     args: dict[str, Any] = {"Thread Id": event.thread, "Mode": _mode(event), "level": "acl", "id": event.name,
                             "item_id": event.name, "connection_id": index}  # fmt: skip
-    return _slice(f"AscendCL@{event.name}", _pid(CANN, HOST), event.thread, event.start, event.end, args)
+    return span(f"AscendCL@{event.name}", process_id(CANN, HOST), event.thread, event.start, event.end, args)
 
 
 def _mode(event: Event) -> str:
@@ -148,7 +148,7 @@ def _device_slice(event: Event, connection: int) -> TraceEvent:
         args |= {"size(B)": nbytes, "bandwidth(GB/s)": round(nbytes * 1e3 / event.duration, 6) if event.duration else 0,
                  "operation": _operation(event)}  # fmt: skip
     name = event.name if event.kind in ("kernel", "aicpu") else task_type(event)
-    return _slice(name, _pid(HARDWARE, event.device), event.stream, event.start, event.end, args)
+    return span(name, process_id(HARDWARE, event.device), event.stream, event.start, event.end, args)
 
 
 def _operation(event: Event) -> str:
@@ -159,9 +159,9 @@ def _operation(event: Event) -> str:
 
 def _flow(call: Event, first: Event, connection: int) -> Iterator[TraceEvent]:
     common = {"name": f"HostToDevice{connection}", "cat": "HostToDevice", "id": str(connection)}
-    yield common | {"ph": "s", "pid": _pid(CANN, HOST), "tid": call.thread, "ts": _ts(call.start)}
-    yield common | {"ph": "f", "bp": "e", "pid": _pid(HARDWARE, first.device), "tid": first.stream,
-                    "ts": _ts(first.start)}  # fmt: skip
+    yield common | {"ph": "s", "pid": process_id(CANN, HOST), "tid": call.thread, "ts": stamp(call.start)}
+    yield common | {"ph": "f", "bp": "e", "pid": process_id(HARDWARE, first.device), "tid": first.stream,
+                    "ts": stamp(first.start)}  # fmt: skip
 
 
 # -- overlap -----------------------------------------------------------------------------------------------
@@ -178,33 +178,4 @@ def _overlap(device: Iterable[Event]) -> Iterator[TraceEvent]:
         free = without([(busy[0][0], busy[-1][1])], busy) if busy else []
         for row, spans in enumerate((computing, talking, without(talking, computing), free)):
             for start, end in spans:
-                yield _slice(OVERLAP_ROWS[row], _pid(OVERLAP, number), row, start, end, {})
-
-
-def merged(spans: Iterable[Span]) -> list[Span]:
-    """The union as disjoint spans in order."""
-    result: list[Span] = []
-    for start, end in sorted(spans):
-        if result and start <= result[-1][1]:
-            result[-1] = result[-1][0], max(result[-1][1], end)
-        elif end > start:
-            result.append((start, end))
-    return result
-
-
-def without(spans: list[Span], holes: list[Span]) -> list[Span]:
-    """What of disjoint ordered spans lies outside disjoint ordered holes."""
-    result: list[Span] = []
-    at = 0
-    for begin, end in spans:
-        while at < len(holes) and holes[at][1] <= begin:
-            at += 1
-        start, probe = begin, at
-        while probe < len(holes) and holes[probe][0] < end:
-            if holes[probe][0] > start:
-                result.append((start, holes[probe][0]))
-            start = max(start, holes[probe][1])
-            probe += 1
-        if start < end:
-            result.append((start, end))
-    return result
+                yield span(OVERLAP_ROWS[row], process_id(OVERLAP, number), row, start, end, {})

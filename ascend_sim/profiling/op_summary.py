@@ -28,8 +28,18 @@ DTYPES = {"float32": "FLOAT", "bfloat16": "DT_BF16", "float64": "DOUBLE"}
 
 def write(store: EventStore, soc: Soc, path: Path) -> int:
     """Write the table; returns the number of rows."""
+    header, rows = table(store, soc)
+    with path.open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(header)
+        writer.writerows(rows)
+    return len(rows)
+
+
+def table(store: EventStore, soc: Soc, counters: bool = True) -> tuple[list[str], list[list[object]]]:
+    """Header and one row per kernel, in the order of `EventStore.kernels`; ``counters``: with those of the PMU."""
     split = soc.chip.split_cores
-    rows = []
+    rows: list[list[object]] = []
     previous: dict[int, int] = {}
     known: dict[tuple[int, ...], list[object]] = {}  # executions of one operator share call and timing
     for event in store.kernels():
@@ -38,13 +48,11 @@ def write(store: EventStore, soc: Soc, path: Path) -> int:
         key = tuple(id(event.args.get(part)) for part in ("call", "op", "timing"))
         fixed = known.get(key)
         if fixed is None:
-            fixed = known[key] = [*_tensors(event), *(_split(event, soc) if split else _coupled(event, soc))]
+            fixed = known[key] = _tensors(event)
+            if counters:
+                fixed += _split(event, soc) if split else _coupled(event, soc)
         rows.append([*_base(event, wait), *fixed])
-    with path.open("w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow([*BASE, *TENSORS, *_pmu_header(split)])
-        writer.writerows(rows)
-    return len(rows)
+    return [*BASE, *TENSORS, *(_pmu_header(split) if counters else ())], rows
 
 
 def _base(event: Event, wait: int) -> list[object]:

@@ -23,6 +23,11 @@ def write(events: Iterable[Event], path: Path) -> int:
 def _trace_events(events: list[Event]) -> Iterable[dict[str, Any]]:
     seen: set[tuple[int, int]] = set()
     for event in sorted(events, key=lambda e: (e.start, -e.end)):
+        if event.kind == "memory":
+            args = {"KiB": event.args.get("allocated", 0) / 1024}
+            name = f"memory {event.args.get('component', '')}".strip()
+            yield {"ph": "C", "name": name, "pid": 100 + event.device, "ts": event.start / 1e6, "args": args}
+            continue
         host = event.stream < 0
         pid, tid = (HOST_PID, event.thread) if host else (100 + event.device, event.stream)
         if (pid, tid) not in seen:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ascend_sim.engine.timing import core_count
 from ascend_sim.profiling import bottleneck, optable
 from ascend_sim.profiling.bands import NO_BAND
-from ascend_sim.profiling.msprof_timeline import merged
+from ascend_sim.profiling.spans import merged
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import CONFIDENCES, Soc
@@ -160,6 +160,8 @@ def _by_thread(store: EventStore) -> dict[tuple[int, int], list[Event]]:
     """Events by (-1, host thread) and (device, stream)."""
     found: dict[tuple[int, int], list[Event]] = defaultdict(list)
     for event in store.events:
+        if event.kind == "memory":
+            continue
         found[(-1, event.thread) if event.stream < 0 else (event.device, event.stream)].append(event)
     return {key: sorted(found[key], key=lambda e: (e.start, -e.end)) for key in sorted(found)}
 

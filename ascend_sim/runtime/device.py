@@ -10,19 +10,23 @@ import simpy
 from simpy.events import Event as SimEvent
 
 from ascend_sim.runtime.cores import CorePool
+from ascend_sim.runtime.host import host_thread
 from ascend_sim.runtime.link import Link
 from ascend_sim.runtime.memory import Arena
+from ascend_sim.runtime.observe import Event
 from ascend_sim.runtime.stream import Stream
 
 if TYPE_CHECKING:
     from ascend_sim.runtime.context import Context
     from ascend_sim.runtime.events import Record
+    from ascend_sim.runtime.memory import Block
     from ascend_sim.runtime.scheduler import Scheduler
     from ascend_sim.runtime.system import System
     from ascend_sim.runtime.tasks import Step
     from ascend_sim.soc import Soc
 
 _REPLAYS = 64  # model executions remembered by cache state
+_FAR = 46  # bits: the memory of others lies this far away, as the caches see it
 _AFTER_NORMAL = 2  # SimPy priority: after every ordinary event of the same time
 
 
@@ -49,6 +53,7 @@ class Device:
         self.arena = system.memory.add(
             Arena(f"device {index} ({soc.name})", soc.memory.capacity_bytes, "device", index)
         )
+        self.arena.changed = self._memory_changed
         self.cores = CorePool(soc)
         self.link = Link(soc)
         self.channels = {"h2d": 0, "d2h": 0, "d2d": 0, "p2p": 0, "set": 0}
@@ -59,7 +64,9 @@ class Device:
         self.contexts: list[Context] = []
         self.streams: dict[int, Stream] = {}
         self.events = 0
+        self.notifies = 0
         self.foreign: dict[Record, None] = {}
+        self.watching = 0  # tasks that wait for a condition which any device may bring about
         self.busy_streams = 0  # streams with unfinished tasks
         self._next_stream = 0
         self._next_event = 0
@@ -106,7 +113,22 @@ class Device:
 
     def offset(self, address: int) -> int:
         """Address as the caches see it: independent of where this process mapped the device."""
-        return address - self.arena.base
+        arena = self.arena
+        if arena.base <= address < arena.end:
+            return address - arena.base
+        for number, other in enumerate(self.system.memory.arenas, 1):
+            if other.base <= address < other.end:
+                return address - other.base + (number << _FAR)
+        return address - arena.base
+
+    def _memory_changed(self, block: Block, nbytes: int) -> None:
+        observers = self.system.observers
+        if observers.active:
+            thread = host_thread()
+            facts = {"component": "APP", "address": block.address - self.arena.base, "nbytes": nbytes,
+                     "allocated": self.arena.used}  # fmt: skip
+            now = thread.now
+            observers.emit(Event("memory", block.owner, self.index, -1, 0, now, now, thread.index, facts))
 
     def add_stream(self, context: Context | None, priority: int = 0, flags: int = 0) -> Stream:
         stream = Stream(self, context, self._next_stream, priority, flags)

@@ -13,6 +13,7 @@ import ctypes
 import mmap
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Arena:
         self.freed: OrderedDict[int, Block] = OrderedDict()
         self.used = 0
         self.peak = 0
+        self.changed: Callable[[Block, int], None] | None = None  # told (block, bytes taken or -bytes given back)
         self.base = 0
         self.end = 0
         self._lock = threading.Lock()
@@ -152,6 +154,8 @@ class Arena:
                 bases.append(address)
             else:
                 bisect.insort(bases, address)
+        if self.changed is not None:
+            self.changed(block, room)
         if room <= POISON_FRESH:
             ctypes.memset(address, POISON, room)
         elif recycled:
@@ -222,6 +226,8 @@ class Arena:
             self.freed[address] = block
             if len(self.freed) > REMEMBERED:
                 self.freed.popitem(last=False)
+        if self.changed is not None:
+            self.changed(block, -room)
         if room > KEEP_PAGES and self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             page = mmap.PAGESIZE
             offset = address - self._start

@@ -12,11 +12,18 @@ class Event:
     """A span on the simulated clock.
 
     ``kind`` is ``kernel``, ``memcpy``, ``memset``, ``event``, ``callback``, ``model``, ``api`` (host call),
-    ``host`` (host work), ``aicpu`` or ``collective``. Times are integer picoseconds since the process's
-    simulated epoch. ``host`` events have ``stream`` -1. ``args`` holds what the kind needs: for kernels
-    ``op_type``, ``call`` (`ascend_sim.ops.schema.OpCall`), ``timing`` (`ascend_sim.engine.result.KernelTiming`,
-    or None when ``estimated``), ``estimated`` (bool), ``model_id``, ``task_type``; for copies ``nbytes``,
-    ``direction``; ``queued`` (ps when the host enqueued it); for API calls ``module`` and ``ret``.
+    ``host`` (host work), ``aicpu``, ``collective``, ``op`` (an operator of a framework on the host), ``step`` (an
+    iteration that a framework marked) or ``memory`` (an allocation or release, without duration). Times are integer
+    picoseconds since the process's simulated epoch. Events of the host have ``stream`` -1.
+
+    ``args`` holds what the kind needs. Kernels: ``op_type``, ``call`` (`ascend_sim.ops.schema.OpCall`), ``timing``
+    (`ascend_sim.engine.result.KernelTiming`, or None when ``estimated``), ``estimated`` (bool), ``model_id``,
+    ``task_type``. Copies: ``nbytes``, ``direction``. Tasks of a stream: ``queued`` (ps when the host enqueued it). API
+    calls: ``module``, ``ret``. Collectives: ``nbytes`` sent by this rank, ``wait`` (ps), ``link``, ``group``, ``rank``,
+    ``ranks``. Framework operators, as far as known: ``shapes`` (tuples), ``types``, ``stack``, ``sequence``,
+    ``fwd_thread``, ``backward`` (bool). Steps: ``step`` (its number). Memory: ``component`` (``PTA``, ``GE``, ``APP``,
+    ``WORKSPACE``), ``address``, ``nbytes`` (negative: released) and the totals after it, ``allocated``, ``reserved``,
+    ``active`` (B).
     """
 
     kind: str

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.profiling import msprof
-from ascend_sim.profiling.msprof_timeline import merged, without
+from ascend_sim.profiling.spans import merged, without
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.soc import Soc
 

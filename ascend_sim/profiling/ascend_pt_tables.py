@@ -1,0 +1,136 @@
+"""Tables of ``ASCEND_PROFILER_OUTPUT``: kernel_details, operator_details, step_trace_time.
+
+Headers and their order are those of Ascend/pytorch (torch_npu/profiler/analysis/prof_view).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from ascend_sim.profiling import op_summary
+from ascend_sim.profiling.msprof_tables import Rows, tasks
+from ascend_sim.profiling.scopes import Scopes, innermost, step_number
+from ascend_sim.profiling.spans import Span, length, merged, without
+from ascend_sim.profiling.store import EventStore
+from ascend_sim.runtime.observe import Event
+from ascend_sim.soc import Soc
+
+# columns of op_summary -> those of kernel_details; what is not named here keeps its name
+RENAMED = {"Op Name": "Name", "OP Type": "Type", "Task Type": "Accelerator Core",
+           "Task Start Time(us)": "Start Time(us)", "Task Duration(us)": "Duration(us)",
+           "Task Wait Time(us)": "Wait Time(us)"}  # fmt: skip
+DROPPED = ("Model ID", "Task ID", "Stream ID", "OP State", "Mix Block Num", "HF32 Eligible", "Context ID")
+OPERATOR_DETAILS = ("Name", "Input Shapes", "Call Stack", "Host Self Duration(us)", "Host Total Duration(us)",
+                    "Device Self Duration(us)", "Device Total Duration(us)", "Device Self Duration With AICore(us)",
+                    "Device Total Duration With AICore(us)")  # fmt: skip
+STEP_TRACE_TIME = ("Device_id", "Step", "Computing", "Communication(Not Overlapped)", "Overlapped", "Communication",
+                   "Free", "Stage", "Bubble", "Communication(Not Overlapped and Exclude Receive)",
+                   "Preparing")  # fmt: skip
+AVERAGED = ("self_us", "total_us", "device_self_us", "device_total_us")
+RECEIVES = ("receive", "recv")
+
+Table = tuple[tuple[str, ...], Rows]
+
+
+def kernel_details(store: EventStore, soc: Soc, counters: bool = True) -> Table:
+    """One row per kernel; with the column ``Step Id`` when the framework marked steps."""
+    header, rows = op_summary.table(store, soc, counters)
+    kept = [i for i, name in enumerate(header) if name not in DROPPED]
+    names = tuple(RENAMED.get(header[i], header[i]) for i in kept)
+    scopes = Scopes(store)
+    cells = [[row[i] for i in kept] for row in rows]
+    if not scopes.steps:
+        return names, cells
+    steps = [scopes.step_of(kernel) for kernel in store.kernels()]
+    return ("Step Id", *names), [["" if s is None else s, *row] for s, row in zip(steps, cells, strict=True)]
+
+
+def operator_details(store: EventStore) -> Table:
+    """One row per call of a framework operator; ``Self`` excludes the operators that it called."""
+    scopes = Scopes(store)
+    own: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for i, kernels in innermost(scopes, store.kernels()).items():
+        own[i] = [sum(k.duration for k in kernels), sum(k.duration for k in kernels if k.kind == "kernel")]
+    total = {i: list(own[i]) for i in range(len(scopes.ops))}
+    for i in reversed(range(len(scopes.ops))):  # children come after their parents
+        if (parent := scopes.parent[i]) >= 0:
+            total[parent] = [a + b for a, b in zip(total[parent], total[i], strict=True)]
+    rows: Rows = []
+    for i, op in enumerate(scopes.ops):
+        inside = sum(scopes.ops[c].duration for c in scopes.children.get(i, ()))
+        rows.append([
+            op.name, shapes(op), op.args.get("stack", ""), _us(op.duration - inside), _us(op.duration),
+            _us(own[i][0]), _us(total[i][0]), _us(own[i][1]), _us(total[i][1]),
+        ])  # fmt: skip
+    return OPERATOR_DETAILS, rows
+
+
+def key_averages(store: EventStore) -> list[dict[str, Any]]:
+    """Framework operators by name, times in us, the longest on the device first."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in operator_details(store)[1]:
+        entry = found.setdefault(row[0], {"name": row[0], "count": 0, **dict.fromkeys(AVERAGED, 0.0)})
+        entry["count"] += 1
+        for key, cell in zip(AVERAGED, row[3:7], strict=True):
+            entry[key] += float(cell)
+    return sorted(found.values(), key=lambda e: (-e["device_self_us"], -e["total_us"], e["name"]))
+
+
+def shapes(op: Event) -> str:
+    """``2,3;3,4``: shapes of the inputs, nothing for what is not a tensor."""
+    return ";".join(",".join(map(str, s)) if s else "" for s in op.args.get("shapes", ()))
+
+
+def step_trace_time(store: EventStore) -> Table:
+    """How the time of each device divides, step by step (one step without a number when none was marked).
+
+    A step lasts from its start on the host to the start of the next one, the last one to its end or the end of its
+    last task. ``Free`` is the part of it with the device idle, ``Preparing`` what passes before its first task.
+    """
+    scopes = Scopes(store)
+    by_step: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
+    for task in tasks(store):
+        if task.kind in ("kernel", "aicpu", "collective"):
+            by_step[task.device, scopes.step_of(task)].append(task)
+    wanted: list[int | None] = [step_number(s) for s in scopes.steps] or [None]
+    rows: Rows = []
+    for device in sorted({d for d, _ in by_step}):
+        for number in wanted:
+            mine = by_step.get((device, number), [])
+            begin, end = _extent(scopes, number, mine)
+            rows.append([device, "" if number is None else number, *_split(mine, begin, end)])
+    return STEP_TRACE_TIME, rows
+
+
+def _extent(scopes: Scopes, number: int | None, mine: list[Event]) -> Span:
+    last = max((t.end for t in mine), default=0)
+    for i, step in enumerate(scopes.steps):
+        if step_number(step) == number:
+            follows = scopes.steps[i + 1].start if i + 1 < len(scopes.steps) else 0
+            return step.start, follows or max(step.end, last)
+    return min((t.start for t in mine), default=0), last
+
+
+def _split(mine: list[Event], begin: int, end: int) -> list[Any]:
+    computing = merged((e.start, e.end) for e in mine if e.kind != "collective")
+    talking = merged((e.start, e.end) for e in mine if e.kind == "collective")
+    sending = merged((e.start, e.end) for e in mine if e.kind == "collective" and not _receives(e))
+    bubble = length(merged((e.start, e.end) for e in mine if e.kind == "collective" and _receives(e)))
+    exposed = without(talking, computing)
+    busy = merged([*computing, *talking])
+    first = busy[0][0] if busy else begin
+    free = max(end - begin - length(busy), 0)
+    return [
+        _us(length(computing)), _us(length(exposed)), _us(length(talking) - length(exposed)), _us(length(talking)),
+        _us(free), _us(end - begin - bubble), _us(bubble), _us(length(without(sending, computing))),
+        _us(max(first - begin, 0)),
+    ]  # fmt: skip
+
+
+def _receives(event: Event) -> bool:
+    return any(word in event.name.lower() for word in RECEIVES)
+
+
+def _us(ps: float) -> str:
+    return f"{ps / 1e6:.3f}"
