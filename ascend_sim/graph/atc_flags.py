@@ -9,6 +9,8 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ascend_sim.graph.dynamic import FLAG as DYNAMIC_FLAGS
+from ascend_sim.graph.dynamic import parse_gears
 from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.options import (
     INPUT_FORMATS,
@@ -16,7 +18,7 @@ from ascend_sim.graph.options import (
     PRECISION_MODES,
     PRECISION_MODES_V2,
     CompileOptions,
-    parse_shapes,
+    parse_input_shape,
 )
 
 
@@ -94,7 +96,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("framework", "-1", "used", "5: ONNX"),
     Flag("output", "", "used", "path of the result; .om is appended"),
     Flag("soc_version", "", "used", "chip, e.g. Ascend310P3"),
-    Flag("input_shape", "", "used", 'shapes of inputs: "name1:1,3,224,224;name2:1,4"'),
+    Flag("input_shape", "", "used", 'shapes of inputs: "name1:1,3,224,224;name2:1,4"; open: -1 or a range 1~10'),
     Flag("input_format", "NCHW", "used", "layout of 4-D inputs: NCHW or ND"),
     Flag("precision_mode", "force_fp16", "used", ", ".join(PRECISION_MODES)),
     Flag("precision_mode_v2", "", "used", ", ".join(PRECISION_MODES_V2)),
@@ -111,8 +113,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("dump_mode", "0", "ignored", "shape inference in mode 1"),
     Flag("weight", "", "refused", "Caffe weights"),
     Flag("dynamic_batch_size", "", "used", 'batch sizes to choose from at run time: "1,2,4"'),
-    Flag("dynamic_image_size", "", "refused", "image sizes to choose from at run time"),
-    Flag("dynamic_dims", "", "refused", "dimensions to choose from at run time"),
+    Flag("dynamic_image_size", "", "used", 'image sizes to choose from at run time: "416,416;832,832"'),
+    Flag("dynamic_dims", "", "used", 'sizes of all open dimensions to choose from at run time: "1,20;2,40"'),
     Flag("insert_op_conf", "", "used", "AIPP configuration (static mode)"),
     Flag("singleop", "", "refused", "single-operator description"),
     *(
@@ -163,8 +165,6 @@ def parse_flags(argv: Sequence[str]) -> dict[str, str]:
 
 _REFUSED = {
     "weight": "Caffe models are not read; convert the model to ONNX and use --framework=5.",
-    "dynamic_image_size": "Convert one model per image size with --input_shape.",
-    "dynamic_dims": "Convert one model per shape with --input_shape.",
     "singleop": "Single operators run with acl.op.execute_v2 without a compiled model.",
 }
 
@@ -201,25 +201,6 @@ def _output_types(text: str) -> dict[str, str]:
     return out
 
 
-def _batches(text: str) -> tuple[int, ...]:
-    """Batch sizes of --dynamic_batch_size, ascending. Limits: 2 to 100 sizes, positive, distinct."""
-    if not text:
-        return ()
-    parts = [p.strip() for p in text.split(",")]
-    if not all(p.isdigit() for p in parts):
-        raise AtcError("E10003", f"--dynamic_batch_size={text} is wrong", 'Write whole numbers: "1,2,4,8".')
-    sizes = [int(p) for p in parts]
-    if len(sizes) < 2:
-        raise AtcError("E10035", f"--dynamic_batch_size={text} has {len(sizes)} size; at least 2 are needed")
-    if len(sizes) > 100:
-        raise AtcError("E10036", f"--dynamic_batch_size has {len(sizes)} sizes; at most 100 are allowed")
-    if min(sizes) < 1:
-        raise AtcError("E10038", f"--dynamic_batch_size={text}: sizes must be positive")
-    if len(set(sizes)) != len(sizes):
-        raise AtcError("E10039", f"--dynamic_batch_size={text} names a size twice")
-    return tuple(sorted(sizes))
-
-
 IMPL_MODES = (
     "high_precision", "high_performance", "high_precision_for_all", "high_performance_for_all",
 )  # fmt: skip
@@ -247,25 +228,20 @@ def compile_options(values: dict[str, str], name: str, command: str) -> CompileO
         if values["precision_mode"] != BY_NAME["precision_mode"].default:
             raise AtcError("E10047", "--precision_mode and --precision_mode_v2 cannot both be given")
         precision = PRECISION_MODES_V2[_choice(values, "precision_mode_v2", tuple(PRECISION_MODES_V2), "E10001")]
-    shapes = parse_shapes(values["input_shape"])
-    batches = _batches(values["dynamic_batch_size"])
-    dynamic = [n for n, s in shapes.items() if -1 in s]
-    if dynamic and not batches:
-        raise AtcError(
-            "E10001",
-            f"--input_shape leaves a dimension of {dynamic[0]!r} open (-1)",
-            "Give --dynamic_batch_size for an open batch, or fix the dimension.",
-        )
-    if batches and not dynamic:
-        raise AtcError("E10040", "--dynamic_batch_size needs an input with -1 as its batch in --input_shape")
+    shapes, ranges = parse_input_shape(values["input_shape"])
+    gears = {kind: parse_gears(kind, values[flag.lstrip("-")]) if values[flag.lstrip("-")] else ()
+             for kind, flag in DYNAMIC_FLAGS.items()}  # fmt: skip
     return CompileOptions(
         input_shapes=shapes,
+        ranges=ranges,
         input_format=_choice(values, "input_format", INPUT_FORMATS, "E10001"),
         precision_mode=precision,
         output_types=_output_types(values["output_type"]),
         input_fp16_nodes=_names(values["input_fp16_nodes"]),
         out_nodes=_names(values["out_nodes"]),
-        dynamic_batch=batches,
+        dynamic_batch=tuple(g for (g,) in gears["batch"]),
+        dynamic_image=gears["image"],
+        dynamic_dims=gears["dims"],
         aipp=tuple(parse_config(values["insert_op_conf"])) if values["insert_op_conf"] else (),
         switched_off=read_switches(values["fusion_switch_file"]) if values["fusion_switch_file"] else frozenset(),
         high_performance=_high_performance(values),

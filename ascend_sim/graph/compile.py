@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
-from ascend_sim.graph import aipp
+from ascend_sim.graph import aipp, dynamic
 from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.ir import Graph
 from ascend_sim.graph.om.writer import write_om
@@ -14,17 +13,24 @@ from ascend_sim.graph.onnx_import import import_onnx
 from ascend_sim.graph.options import CompileOptions, PassOptions
 from ascend_sim.graph.passes import run_all
 from ascend_sim.graph.plan import MemoryPlan, plan_memory
+from ascend_sim.graph.specialize import compile_open
 from ascend_sim.soc import Soc, SocError, load_soc
+
+
+def import_graph(source: str | os.PathLike[str] | bytes, options: CompileOptions) -> Graph:
+    """The imported graph up to --out_nodes, before any pass. Raises `AtcError`."""
+    graph = import_onnx(source, options.input_shapes, options.input_format)
+    if options.out_nodes:
+        _cut(graph, options.out_nodes)
+    return graph
 
 
 def compile_graph(
     source: str | os.PathLike[str] | bytes, soc: Soc, options: CompileOptions | None = None
 ) -> tuple[Graph, MemoryPlan]:
-    """Import, run the passes and plan memory. Raises `AtcError`."""
+    """Import, run the passes and plan memory; all shapes are fixed. Raises `AtcError`."""
     options = options or CompileOptions()
-    graph = import_onnx(source, options.input_shapes, options.input_format)
-    if options.out_nodes:
-        _cut(graph, options.out_nodes)
+    graph = import_graph(source, options)
     if options.aipp:
         fp16 = [graph.inputs[c.related_input_rank] for c in options.aipp if c.related_input_rank < len(graph.inputs)]
         for name in set(fp16) & set(options.input_fp16_nodes):
@@ -42,27 +48,23 @@ def compile_model(
 ) -> bytes:
     """The .om of an ONNX model (path or bytes) for a chip. Raises `AtcError`."""
     options = options or CompileOptions()
+    dynamic.check(options)
     if isinstance(soc, str):
         try:
             soc = load_soc(soc)
         except SocError as error:
             raise AtcError("E10001", f"--soc_version: {error}") from None
     name = options.name or ("model" if isinstance(source, bytes) else Path(source).stem)
-    gears = [_with_batch(options, batch) for batch in options.dynamic_batch] or [options]
-    variants = [compile_graph(source, soc, gear) for gear in gears]
-    return write_om(variants, soc, name, options.command, options.dynamic_batch)
-
-
-def _with_batch(options: CompileOptions, batch: int) -> CompileOptions:
-    """The options of one gear: the open batch of each input fixed."""
-    shapes = {}
-    for name, shape in options.input_shapes.items():
-        if -1 in shape[1:]:
-            raise AtcError(
-                "E10018", f"--dynamic_batch_size: input {name!r} {list(shape)} is open on another axis than 0"
-            )
-        shapes[name] = (batch, *shape[1:]) if shape[:1] == (-1,) else shape
-    return replace(options, input_shapes=shapes, dynamic_batch=())
+    kind = dynamic.kind_of(options)
+    if kind == dynamic.SHAPE:
+        example, origin = compile_open(source, soc, options)
+        return write_om([example], soc, name, options.command, kind, source=origin)
+    gears = dynamic.gears(options)
+    variants = [compile_graph(source, soc, dynamic.fixed(options, gear.shapes)) for gear in gears]
+    if not gears:
+        variants = [compile_graph(source, soc, options)]
+    values = [gear.values for gear in gears]
+    return write_om(variants, soc, name, options.command, kind, values, tuple(options.input_shapes))
 
 
 def _cut(graph: Graph, out_nodes: tuple[str, ...]) -> None:

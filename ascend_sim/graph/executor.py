@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.graph.errors import PARAM_INVALID, OmError
-from ascend_sim.graph.om.inout import IoDesc
+from ascend_sim.graph.errors import GEAR_INVALID, PARAM_INVALID, SHAPE_INVALID, OmError
+from ascend_sim.graph.om.inout import DYNAMIC_INPUT, IoDesc
 from ascend_sim.graph.om.reader import OmFile, read_om
 from ascend_sim.ops.dtypes import numpy_dtype
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from ascend_sim.engine.memory import L2
     from ascend_sim.graph.ir import Graph
     from ascend_sim.graph.plan import MemoryPlan, Place
+    from ascend_sim.graph.specialize import Specializer
     from ascend_sim.ops.cost import OpTiming
-    from ascend_sim.ops.schema import OpCall
+    from ascend_sim.ops.schema import OpCall, TensorSpec
     from ascend_sim.runtime.device import Device
     from ascend_sim.runtime.memory import Block
     from ascend_sim.runtime.tasks import ModelTask, Step
@@ -141,8 +142,11 @@ class LoadedModel:
 
     ``inputs`` and ``outputs`` describe its tensors (`IoDesc`: name, size in bytes, dims, format, dtype); ``work_size``
     and ``weight_size`` are what it needs of device memory. A model made by another ATC is described but not run.
-    A model with ``dynamic_batch`` gears has one variant per gear, in that order, and a last input that carries the
-    choice.
+
+    A model has *variants*: one graph each, of fixed shapes, and every method that runs or times it takes the index of
+    one. ``kind`` says where they come from: "" (one), ``batch``, ``image``, ``dims`` (one per entry of ``gears``, in
+    that order; an extra input named `DYNAMIC_INPUT` carries the choice), or ``shape`` (open: `variant_for_shapes` makes
+    them; variant 0 is an example). `ports` describes the tensors of a variant, where ``inputs`` and ``outputs`` have -1.
     """
 
     def __init__(self, source: OmFile) -> None:
@@ -151,9 +155,21 @@ class LoadedModel:
         self.inputs: tuple[IoDesc, ...] = source.in_out.inputs
         self.outputs: tuple[IoDesc, ...] = source.in_out.outputs
         self.dynamic_batch: tuple[int, ...] = source.in_out.dynamic_batch
+        self.dynamic_hw: tuple[tuple[int, ...], ...] = source.in_out.dynamic_hw
+        self.gears: tuple[tuple[int, ...], ...] = (
+            tuple((b,) for b in self.dynamic_batch) or self.dynamic_hw or source.in_out.dynamic_dims
+        )
+        self.kind = _kind(source)
         self._variants: list[_Variant] = []
+        self._shapes: dict[tuple[tuple[int, ...], ...], int] = {}
+        self._specializer: Specializer | None = None
         if source.body is not None:
-            self._variants = [_Variant(graph, plan) for graph, plan in source.graphs()]
+            graphs = source.graphs()
+            self._variants = [_Variant(graph, plan) for graph, plan in graphs]
+            if self.gears and len(graphs) != len(self.gears):
+                raise OmError(f"the model has {len(self.gears)} gears and {len(graphs)} graphs", PARAM_INVALID)
+            self._specializer = _specializer(source, graphs[0]) if self.kind == "shape" else None
+            self._shapes = {self._input_shapes(i): i for i in range(len(self._variants))}
             self.work_size = max(v.plan.work_size for v in self._variants)
             self.weight_size = self._variants[0].plan.weight_size
         else:
@@ -196,6 +212,82 @@ class LoadedModel:
             self.source.graphs()  # raises with the reason
         return self._variants[index]
 
+    # variants
+
+    @property
+    def dynamic_dims(self) -> tuple[tuple[int, ...], ...]:
+        """Gears of kind ``dims`` as pyACL counts them: all dimensions of all inputs, one after the other."""
+        if self.kind != "dims":
+            return ()
+        order = self.source.in_out.shape_order
+        given = {p.name: p.dims for p in self.inputs if p.name != DYNAMIC_INPUT}
+        full = []
+        for gear in self.gears:
+            rest = iter(gear)
+            dims = {n: [next(rest, d) if d == -1 else d for d in given[n]] for n in order if n in given}
+            full.append(tuple(d for name, fixed in given.items() for d in dims.get(name, fixed)))
+        return tuple(full)
+
+    @property
+    def default_variant(self) -> int:
+        """What runs when nothing was chosen: the largest gear."""
+        sizes = [sum(v.graph.specs[n].nbytes for n in v.graph.inputs) for v in self._variants]
+        return max(range(len(sizes)), key=lambda i: (sizes[i], i), default=0) if self.gears else 0
+
+    def variant_for_gear(self, *values: int) -> int:
+        """The variant of a gear: a batch, a height and width, or dimensions (the open ones, or all of all inputs).
+
+        Raises `OmError` when the model has no such gear."""
+        for known in (self.gears, self.dynamic_dims):
+            if values in known:
+                return known.index(values)
+        listed = "; ".join(",".join(map(str, g)) for g in self.gears)
+        what = f"its gears are {listed}" if listed else "it was converted without gears"
+        raise OmError(f"{','.join(map(str, values))} is no gear of model {self.name!r}: {what}", GEAR_INVALID)
+
+    def variant_for_shapes(self, shapes: Sequence[tuple[int, ...]], device: Device | None = None) -> int:
+        """The variant whose inputs have these shapes (in the order of ``inputs``, without the one that carries a
+        gear). A model of open shapes is compiled for shapes that come for the first time; on a ``device`` where it is
+        placed, its work area grows when they need more.
+
+        Raises `OmError` for shapes the model does not take, `OutOfMemory`."""
+        key = tuple(tuple(shape) for shape in shapes)
+        index = self._shapes.get(key)
+        if index is None:
+            if self._specializer is None:
+                listed = "; ".join(str([list(s) for s in known]) for known in self._shapes)
+                raise OmError(
+                    f"model {self.name!r} takes no inputs of shape {[list(s) for s in key]}; it takes {listed}",
+                    SHAPE_INVALID,
+                )
+            if len(key) != len(self.graph.inputs):
+                raise OmError(f"model {self.name!r} has {len(self.graph.inputs)} inputs, {len(key)} shapes are given",
+                              SHAPE_INVALID)  # fmt: skip
+            self._variants.append(_Variant(*self._specializer.compile(key)))
+            index = self._shapes[key] = len(self._variants) - 1
+        if device is not None and self._blocks and self._variants[index].plan.work_size > self.work_size:
+            self._grow(device, self._variants[index].plan.work_size)
+        return index
+
+    def ports(self, variant: int = 0) -> tuple[tuple[IoDesc, ...], tuple[IoDesc, ...]]:
+        """Inputs and outputs as ``inputs`` and ``outputs`` describe them, with the dims and sizes of one variant."""
+        graph = self._variant(variant).graph
+        ours, theirs = iter(graph.inputs), iter(graph.outputs)
+        inputs = [p if p.name == DYNAMIC_INPUT else _fixed(p, graph.specs[next(ours)]) for p in self.inputs]
+        return tuple(inputs), tuple(_fixed(p, graph.specs[next(theirs)]) for p in self.outputs)
+
+    def _input_shapes(self, variant: int) -> tuple[tuple[int, ...], ...]:
+        graph = self._variants[variant].graph
+        return tuple(graph.specs[name].shape for name in graph.inputs)
+
+    def _data(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """What is given for the inputs of the graph: everything but the choice of a gear."""
+        names = [port.name for port in self.inputs]
+        if DYNAMIC_INPUT not in names or len(inputs) != len(names):
+            return inputs
+        index = names.index(DYNAMIC_INPUT)
+        return [*inputs[:index], *inputs[index + 1 :]]
+
     def check_soc(self, soc: Soc) -> None:
         """Raise `OmError` when the model was compiled for another chip."""
         if self.soc_version and self.soc_version != soc.name:
@@ -215,8 +307,7 @@ class LoadedModel:
         """
         chosen = self._variant(variant)
         graph = chosen.graph
-        if self.dynamic_batch and len(inputs) == len(graph.inputs) + 1:
-            inputs = inputs[:-1]  # the last one carries the choice of the gear
+        inputs = self._data(inputs)
         if len(inputs) != len(graph.inputs):
             raise ValueError(f"model {self.name!r} has {len(graph.inputs)} inputs, {len(inputs)} are given")
         for name, array in zip(graph.inputs, inputs, strict=True):
@@ -252,6 +343,14 @@ class LoadedModel:
         self._blocks = blocks
         self.bind(blocks[0].address, blocks[1].address)
 
+    def _grow(self, device: Device, size: int) -> None:
+        """A larger work area in place of the present one."""
+        block = device.arena.allocate(size, size, f"model {self.name}")
+        device.arena.release(self._blocks[0])
+        self._blocks[0] = block
+        self.work_size = size
+        self.bind(block.address, self._weight)
+
     def unplace(self, device: Device) -> None:
         """Give the memory of `place` back."""
         for block in self._blocks:
@@ -274,15 +373,15 @@ class LoadedModel:
 
         chosen = self._variant(variant)
         if inputs is None or outputs is None:
-            inputs, outputs = self._default_buffers()
-        table = chosen.addresses(self._work, self._weight, inputs, outputs)
+            inputs, outputs = self._default_buffers(variant)
+        table = chosen.addresses(self._work, self._weight, self._data(inputs), outputs)
         for node, addresses in zip(chosen.calls, table, strict=True):
             yield node, op_timing(node.call, soc, l2, addresses)
 
-    def _default_buffers(self) -> tuple[list[int], list[int]]:
+    def _default_buffers(self, variant: int) -> tuple[list[int], list[int]]:
         cursor = max(self._work + self.work_size, self._weight + self.weight_size)
         groups: list[list[int]] = []
-        for descs in (self.inputs, self.outputs):
+        for descs in self.ports(variant):
             group = []
             for desc in descs:
                 group.append(cursor)
@@ -298,7 +397,8 @@ class LoadedModel:
         chosen = self._variant(variant)
         offset = device.offset
         work, weight = (offset(self._work), offset(self._weight)) if self._blocks else (self._work, self._weight)
-        table = chosen.addresses(work, weight, [offset(a) for a in inputs], [offset(a) for a in outputs])
+        given = [offset(a) for a in self._data(inputs)]
+        table = chosen.addresses(work, weight, given, [offset(a) for a in outputs])
         for node, addresses in zip(chosen.calls, table, strict=True):
             yield Step(node.name, node.call, op_timing(node.call, device.soc, device.l2, addresses))
 
@@ -307,7 +407,7 @@ class LoadedModel:
         chosen = self._variant(variant)
         graph = chosen.graph
         arrays = []
-        for name, address in zip(graph.inputs, inputs, strict=False):
+        for name, address in zip(graph.inputs, self._data(inputs), strict=True):
             arrays.append(_view(address, graph.specs[name].shape, graph.specs[name].dtype))
         for name, address, value in zip(graph.outputs, outputs, chosen.run(arrays), strict=True):
             spec = graph.specs[name]
@@ -344,6 +444,29 @@ class LoadedModel:
             compute,
             exclusive,
         )
+
+
+def _fixed(port: IoDesc, spec: TensorSpec) -> IoDesc:
+    return replace(port, dims=spec.shape, size=spec.nbytes)
+
+
+def _kind(source: OmFile) -> str:
+    described = source.in_out
+    for kind, gears in (("batch", described.dynamic_batch), ("image", described.dynamic_hw),
+                        ("dims", described.dynamic_dims)):  # fmt: skip
+        if gears:
+            return kind
+    return "shape" if any(-1 in port.dims for port in described.inputs) else ""
+
+
+def _specializer(source: OmFile, base: tuple[Graph, MemoryPlan]) -> Specializer | None:
+    from ascend_sim.graph.om import container
+    from ascend_sim.graph.specialize import Specializer
+
+    model, weights = source.source, source.container.partition(container.WEIGHTS_DATA)
+    if model is None or weights is None or source.body is None:
+        return None
+    return Specializer(model, source.body.get("options", {}), source.soc_version, base, weights)
 
 
 def _view(address: int, shape: tuple[int, ...], dtype: str) -> Array:

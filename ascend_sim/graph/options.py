@@ -31,13 +31,16 @@ class CompileOptions:
     ``high_performance`` the operators that trade exactness for speed (--op_select_implmode); ``small_channel`` lets the
     first convolution pack four channels (--enable_small_channel)."""
 
-    input_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    input_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # -1: open
+    ranges: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)  # input -> (low, high or -1) by axis
     input_format: str = "NCHW"
     precision_mode: str = "force_fp16"
     output_types: dict[str, str] = field(default_factory=dict)  # output name, or "" for all -> dtype
     input_fp16_nodes: tuple[str, ...] = ()
     out_nodes: tuple[str, ...] = ()
     dynamic_batch: tuple[int, ...] = ()
+    dynamic_image: tuple[tuple[int, ...], ...] = ()  # (height, width)
+    dynamic_dims: tuple[tuple[int, ...], ...] = ()  # sizes of all open dimensions, in order of inputs and axes
     aipp: tuple[AippConfig, ...] = ()
     switched_off: frozenset[str] = frozenset()
     high_performance: frozenset[str] = frozenset()  # operator types, or "ALL"
@@ -55,28 +58,53 @@ class PassOptions:
     options: CompileOptions = field(default_factory=CompileOptions)
 
 
+Ranges = tuple[tuple[int, int], ...]
+
+
 def parse_shapes(text: str) -> dict[str, tuple[int, ...]]:
-    """``"n1:1,3,224,224;n2:4"`` as a dict. Raises `AtcError` E10002 on bad syntax."""
+    """``"n1:1,3,224,224;n2:4"`` as a dict; open dimensions (-1, ranges) are -1. Raises `AtcError` E10002."""
+    return parse_input_shape(text)[0]
+
+
+def parse_input_shape(text: str) -> tuple[dict[str, tuple[int, ...]], dict[str, Ranges]]:
+    """Shapes by input, and for inputs with a range such as ``1~10`` the limits of every axis (high -1: none).
+
+    Raises `AtcError`: E10002 for bad syntax, E10011 for dimensions that are not positive."""
     shapes: dict[str, tuple[int, ...]] = {}
+    ranges: dict[str, Ranges] = {}
     for part in filter(None, (p.strip() for p in text.strip().strip("\"'").split(";"))):
         name, colon, dims = part.rpartition(":")
+        name = name.strip()
         if not colon or not name:
             raise AtcError(
                 "E10002",
                 f"--input_shape {text!r} is malformed at {part!r}",
                 'Write "name1:n,c,h,w;name2:n,c"; a scalar is "name:".',
             )
-        if name.strip() in shapes:
-            raise AtcError("E10002", f"--input_shape {text!r} gives input {name.strip()!r} twice")
-        try:
-            shapes[name.strip()] = tuple(int(d) for d in dims.split(",") if d.strip())
-        except ValueError:
-            raise AtcError(
-                "E10002",
-                f"--input_shape {text!r}: {dims!r} of input {name!r} is not a list of whole numbers",
-                "Ranges such as 1~10 are not supported.",
-            ) from None
-    for name, shape in shapes.items():
-        if any(d < -1 or d == 0 for d in shape):
-            raise AtcError("E10011", f"--input_shape gives {list(shape)} for {name!r}; dimensions must be positive")
-    return shapes
+        if name in shapes:
+            raise AtcError("E10002", f"--input_shape {text!r} gives input {name!r} twice")
+        limits = tuple(_dimension(d.strip(), name, dims, text) for d in dims.split(",") if d.strip())
+        shapes[name] = tuple(low if low == high else -1 for low, high in limits)
+        if "~" in dims:
+            ranges[name] = limits
+    return shapes, ranges
+
+
+def _dimension(word: str, name: str, dims: str, text: str) -> tuple[int, int]:
+    """(low, high) of one dimension: ``4``, ``-1``, ``1~10`` or ``1~-1``."""
+    low, tilde, high = word.partition("~")
+    try:
+        limits = int(low), int(high if tilde else low)
+    except ValueError:
+        raise AtcError(
+            "E10002",
+            f"--input_shape {text!r}: {dims!r} of input {name!r} is not a list of whole numbers",
+            "A dimension is a number, -1 (open) or a range such as 1~10.",
+        ) from None
+    if not tilde and limits[0] == -1:
+        return 1, -1
+    if limits[0] < 1 or limits[1] == 0 or limits[1] < -1:
+        raise AtcError("E10011", f"--input_shape gives {dims!r} for {name!r}; dimensions must be positive")
+    if limits[1] != -1 and limits[0] > limits[1]:
+        raise AtcError("E10002", f"--input_shape {text!r}: the range {word} of input {name!r} ends before it begins")
+    return limits

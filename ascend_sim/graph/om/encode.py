@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ascend_sim.graph.ir import Graph, Node
-from ascend_sim.graph.om.inout import InOut, IoDesc
+from ascend_sim.graph.om.inout import AIPP_INPUT, DYNAMIC_INPUT, InOut, IoDesc
 from ascend_sim.graph.om.proto import (
     LIST_BOOL,
     LIST_FLOAT,
@@ -22,7 +23,6 @@ from ascend_sim.ops.schema import TensorSpec
 from ascend_sim.soc import Soc
 
 Message = dict[str, Any]
-DYNAMIC_INPUT = "ascend_mbatch_shape_data"  # ACL_DYNAMIC_TENSOR_NAME
 FEATURE_BASE = 0x80000000  # logical base address of the work area in task arguments, as ATC writes it
 TASK_KERNEL = 0
 KERNEL_TE = 2
@@ -133,33 +133,62 @@ def output_node_names(graph: Graph) -> list[str]:
     return [f"{n}:{top}" for n, top in zip(graph.attrs["output_nodes"], graph.attrs["output_names"], strict=True)]
 
 
-def in_out(graphs: Sequence[Graph], batches: tuple[int, ...] = ()) -> InOut:
-    """What pyACL says about the inputs and outputs: sizes of the largest gear, -1 where gears differ, and with gears
-    the extra input that carries the choice."""
-    largest = graphs[-1]
+def ports(graph: Graph) -> tuple[list[IoDesc], list[IoDesc]]:
+    """Inputs and outputs of one compiled graph."""
     inputs = []
-    for index, name in enumerate(largest.inputs):
-        spec = largest.specs[name]
-        dims = _common(tuple(g.specs[g.inputs[index]].shape for g in graphs))
-        inputs.append(IoDesc(name, spec.nbytes, dims, spec.format, spec.dtype))
-    if batches:
-        inputs.append(IoDesc(DYNAMIC_INPUT, 4, (1,), "ND", "int32"))
+    for name in graph.inputs:
+        spec = graph.specs[name]
+        inputs.append(IoDesc(name, spec.nbytes, spec.shape, spec.format, spec.dtype))
     outputs = []
-    for index, full in enumerate(output_node_names(largest)):
-        spec = largest.specs[largest.outputs[index]]
-        dims = _common(tuple(g.specs[g.outputs[index]].shape for g in graphs))
-        outputs.append(IoDesc(full, spec.nbytes, dims, "NCHW" if len(dims) == 4 else "ND", spec.dtype))
-    return InOut(tuple(inputs), tuple(outputs), batches)
+    for full, name in zip(output_node_names(graph), graph.outputs, strict=True):
+        spec = graph.specs[name]
+        outputs.append(IoDesc(full, spec.nbytes, spec.shape, "NCHW" if len(spec.shape) == 4 else "ND", spec.dtype))
+    return inputs, outputs
 
 
-def _common(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """The shape all share, with -1 on the axes where they differ."""
-    return tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*shapes, strict=True))
+def in_out(
+    graphs: Sequence[Graph], kind: str = "", gears: Sequence[tuple[int, ...]] = (), order: Sequence[str] = ()
+) -> InOut:
+    """What pyACL says about the inputs and outputs: sizes of the largest gear, -1 where gears differ, and with gears
+    the extra input that carries the choice (in front of the parameters of dynamic AIPP)."""
+    found = [ports(graph) for graph in graphs]
+    inputs = [_union(versions) for versions in zip(*(i for i, _ in found), strict=True)]
+    outputs = [_union(versions) for versions in zip(*(o for _, o in found), strict=True)]
+    if not gears:
+        return InOut(tuple(inputs), tuple(outputs))
+    first = next((i for i, port in enumerate(inputs) if port.name.startswith(AIPP_INPUT)), len(inputs))
+    width = len(gears[0])
+    inputs.insert(first, IoDesc(DYNAMIC_INPUT, 4 * width, (width,), "ND", "int32"))
+    shapes = tuple(
+        ",".join(map(str, (gear, index, *port.dims))) for gear, (_, outs) in enumerate(found)
+        for index, port in enumerate(outs)
+    )  # fmt: skip
+    return InOut(
+        tuple(inputs),
+        tuple(outputs),
+        tuple(gear[0] for gear in gears) if kind == "batch" else (),
+        tuple(gears) if kind == "image" else (),
+        tuple(gears) if kind == "dims" else (),
+        shapes,
+        tuple(order) if kind == "dims" else (),
+    )
+
+
+def _union(versions: Sequence[IoDesc]) -> IoDesc:
+    """One port of all gears: the largest size, -1 on the axes where they differ."""
+    dims = tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*(v.dims for v in versions), strict=True))
+    return replace(versions[0], size=max(v.size for v in versions), dims=dims)
+
+
+def largest(graphs: Sequence[Graph]) -> int:
+    """Index of the gear with the largest inputs: what runs when none is chosen."""
+    return max(range(len(graphs)), key=lambda i: (sum(graphs[i].specs[n].nbytes for n in graphs[i].inputs), i))
 
 
 def model_def(variants: Sequence[tuple[Graph, MemoryPlan]], soc: Soc, name: str, command: str, version: str) -> bytes:
     """ModelDef of the compiled graphs; the first GraphDef is that of the largest gear."""
-    graph, plan = variants[-1]
+    chosen = largest([graph for graph, _ in variants])
+    graph, plan = variants[chosen]
     attrs = {
         "atc_cmdline": command,
         "atc_version": f"sim {version}",
@@ -178,10 +207,11 @@ def model_def(variants: Sequence[tuple[Graph, MemoryPlan]], soc: Soc, name: str,
         "task_gen_weight_addr": FEATURE_BASE + plan.work_size,
         "attr_model_out_nodes_name": output_node_names(graph),
     }
+    order = [chosen, *(i for i in reversed(range(len(variants))) if i != chosen)]
     message = {
         "name": name,
         "version": 1,
-        "graph": [_Encoder(g, p).graph_def() for g, p in reversed(variants)],
+        "graph": [_Encoder(*variants[i]).graph_def() for i in order],
         "attr": {key: attr(value) for key, value in attrs.items()},
     }
     return encode("ModelDef", message, TABLES)

@@ -8,11 +8,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ascend_sim.graph.errors import MODEL_PARTITION_FAILED, OmError
 from ascend_sim.graph.om.proto import ACL_DTYPE_NAMES, ACL_DTYPES, ACL_FORMAT_NAMES, ACL_FORMATS
 
 INPUTS, OUTPUTS, DYNAMIC_BATCH, DYNAMIC_HW, DYNAMIC_DIMS, DYNAMIC_OUTPUT_SHAPES, SHAPE_ORDER = range(7)
+DYNAMIC_INPUT = "ascend_mbatch_shape_data"  # ACL_DYNAMIC_TENSOR_NAME: the input that carries a gear
+AIPP_INPUT = "ascend_dynamic_aipp_data"  # ACL_DYNAMIC_AIPP_NAME: the input that carries AIPP parameters
 _FIXED = struct.Struct("<QiiIIII")
 
 
@@ -40,13 +43,17 @@ class IoDesc:
 
 @dataclass(frozen=True)
 class InOut:
-    """``dynamic_batch`` etc. are the gears of the dynamic flags (empty for static models)."""
+    """``dynamic_batch`` etc. are the gears of the dynamic flags (empty for static models); ``output_shapes`` the shape
+    of every output in every gear as ``gear,output,dim,dim,...``; ``shape_order`` the inputs as --input_shape names
+    them, whose open dimensions ``dynamic_dims`` lists in that order."""
 
     inputs: tuple[IoDesc, ...]
     outputs: tuple[IoDesc, ...]
     dynamic_batch: tuple[int, ...] = ()
-    dynamic_hw: tuple[tuple[int, int], ...] = ()
+    dynamic_hw: tuple[tuple[int, ...], ...] = ()
     dynamic_dims: tuple[tuple[int, ...], ...] = ()
+    output_shapes: tuple[str, ...] = ()
+    shape_order: tuple[str, ...] = ()
 
 
 def _pack_ints(values: Sequence[int]) -> bytes:
@@ -65,10 +72,29 @@ def _pack_descs(descs: Sequence[IoDesc]) -> bytes:
     return b"".join(parts)
 
 
+def _pack_lists(lists: Sequence[Sequence[int]]) -> bytes:
+    """Count, the length of each list, then all values."""
+    sizes = struct.pack(f"<{len(lists) + 1}I", len(lists), *(len(part) for part in lists))
+    return sizes + b"".join(_pack_ints(part) for part in lists)
+
+
+def _pack_texts(texts: Sequence[bytes]) -> bytes:
+    """Count, the length of each text, then all texts."""
+    return struct.pack(f"<{len(texts) + 1}I", len(texts), *map(len, texts)) + b"".join(texts)
+
+
 def write_inout(info: InOut) -> bytes:
     items = [(INPUTS, _pack_descs(info.inputs)), (OUTPUTS, _pack_descs(info.outputs))]
     if info.dynamic_batch:
         items.append((DYNAMIC_BATCH, struct.pack("<I", len(info.dynamic_batch)) + _pack_ints(info.dynamic_batch)))
+    for kind, lists in ((DYNAMIC_HW, info.dynamic_hw), (DYNAMIC_DIMS, info.dynamic_dims)):
+        if lists:
+            items.append((kind, _pack_lists(lists)))
+    if info.output_shapes:
+        texts = [text.encode() for text in info.output_shapes]
+        items.append((DYNAMIC_OUTPUT_SHAPES, _pack_texts(texts)))
+    if info.shape_order:
+        items.append((SHAPE_ORDER, _pack_texts([name.encode() for name in info.shape_order])))
     return b"".join(struct.pack("<II", kind, len(value)) + value for kind, value in items)
 
 
@@ -109,17 +135,32 @@ def _read_descs(data: memoryview) -> tuple[IoDesc, ...]:
 def read_inout(data: memoryview) -> InOut:
     """Raises `OmError` when the list is malformed."""
     cursor = _Cursor(data)
-    inputs: tuple[IoDesc, ...] = ()
-    outputs: tuple[IoDesc, ...] = ()
-    batch: tuple[int, ...] = ()
+    found: dict[str, Any] = {"inputs": (), "outputs": ()}
     while cursor.pos < len(data):
         kind, size = cursor.u32(), cursor.u32()
         value = cursor.take(size)
-        if kind == INPUTS:
-            inputs = _read_descs(value)
-        elif kind == OUTPUTS:
-            outputs = _read_descs(value)
+        if kind in (INPUTS, OUTPUTS):
+            found["inputs" if kind == INPUTS else "outputs"] = _read_descs(value)
         elif kind == DYNAMIC_BATCH:
             inner = _Cursor(value)
-            batch = inner.ints(8 * inner.u32())
-    return InOut(inputs, outputs, batch)
+            found["dynamic_batch"] = inner.ints(8 * inner.u32())
+        elif kind in (DYNAMIC_HW, DYNAMIC_DIMS):
+            found["dynamic_hw" if kind == DYNAMIC_HW else "dynamic_dims"] = _read_lists(value)
+        elif kind in (DYNAMIC_OUTPUT_SHAPES, SHAPE_ORDER):
+            found["output_shapes" if kind == DYNAMIC_OUTPUT_SHAPES else "shape_order"] = _read_texts(value)
+    return InOut(**found)
+
+
+def _lengths(cursor: _Cursor) -> list[int]:
+    """The count and as many lengths; each takes four bytes, so a wrong count ends at the end of the item."""
+    return [cursor.u32() for _ in range(cursor.u32())]
+
+
+def _read_lists(data: memoryview) -> tuple[tuple[int, ...], ...]:
+    cursor = _Cursor(data)
+    return tuple(cursor.ints(8 * length) for length in _lengths(cursor))
+
+
+def _read_texts(data: memoryview) -> tuple[str, ...]:
+    cursor = _Cursor(data)
+    return tuple(bytes(cursor.take(length)).decode(errors="replace") for length in _lengths(cursor))

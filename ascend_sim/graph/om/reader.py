@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,8 @@ from ascend_sim.graph.om.proto import TABLES
 from ascend_sim.graph.om.wire import WireError, decode
 from ascend_sim.graph.plan import MemoryPlan
 from ascend_sim.graph.storage import from_storage
+
+SOURCE_LIMIT = 1 << 31  # protobuf messages are smaller
 
 
 @dataclass
@@ -80,6 +83,22 @@ class OmFile:
         if not out:
             raise OmError("the executable partition holds no graph", MODEL_PARTITION_FAILED)
         return out
+
+
+    @cached_property
+    def source(self) -> bytes | None:
+        """The ONNX bytes that a model of open shapes is compiled from. Raises `OmError` when they are malformed."""
+        data = self.container.partition(container.SIM_SOURCE)
+        if data is None:
+            return None
+        unpacker = zlib.decompressobj()
+        try:
+            found = unpacker.decompress(data, SOURCE_LIMIT)
+        except zlib.error as error:
+            raise OmError(f"the source of the model cannot be unpacked: {error}", MODEL_PARTITION_FAILED) from None
+        if not unpacker.eof:
+            raise OmError("the source of the model is truncated", MODEL_PARTITION_FAILED)
+        return found
 
 
 def _load_constant(graph: Graph, weights: memoryview, name: str, offset: int, size: int, kind: int) -> None:
