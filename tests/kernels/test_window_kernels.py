@@ -9,6 +9,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from ascend_sim import ops
+from ascend_sim.ops.schema import TensorSpec
+
 CHIPS = ("Ascend310", "Ascend310P3", "Ascend910A", "Ascend910B2")
 chips = st.sampled_from(CHIPS)
 seeds = st.integers(0, 2**32 - 1)
@@ -79,6 +82,43 @@ def test_pooling_of_networks(run_op: Any, close: Any, chip: str) -> None:
     close(
         *run_op("AvgPoolV2", [x], chip, formats=BLOCKS, **window((2, 2), (2, 2), (0, 0, 0, 0))), ulps=1, absolute=1e-3
     )
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from((*CHIPS, "Ascend310B1")),
+    st.integers(1, 2),
+    st.integers(1, 40),
+    st.tuples(st.integers(4, 30), st.integers(4, 30)),
+    st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.integers(0, 1),
+    st.booleans(),
+    st.booleans(),
+    seeds,
+)
+def test_gradient_of_max_pooling(
+    run_op: Any,
+    close: Any,
+    chip: str,
+    n: int,
+    c: int,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    pad: int,
+    ceil: bool,
+    ties: bool,
+    seed: int,
+) -> None:
+    """Also with many equal elements in a window: the first of them takes the gradient."""
+    pads = (min(pad, kernel[0] - 1),) * 2 + (min(pad, kernel[1] - 1),) * 2
+    attrs = window(kernel, strides, pads, ceil_mode=ceil, data_format="NCHW")
+    x = half(seed, n, c, *size)
+    x = np.round(x) if ties else x
+    (y,) = ops.values(ops.call("MaxPoolV3", [TensorSpec(x.shape, "float16", "NCHW")], attrs), [x])
+    dy = half(seed + 1, *y.shape)
+    close(*run_op("MaxPoolV3Grad", [x, y, dy], chip, formats=BLOCKS * 3, **attrs), ulps=1, absolute=1e-3)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
