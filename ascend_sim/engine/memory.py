@@ -41,11 +41,12 @@ class L2:
     def __init__(self, soc: Soc) -> None:
         self.capacity = soc.memory.l2_bytes // CHUNK_BYTES  # chunks
         self.written_back = 0  # bytes of dirty data evicted so far
-        self._dirty: OrderedDict[int, bool] = OrderedDict()  # chunk -> dirty, least recently used first
         self._kernels: set[str] = set()  # kernels whose code has run since the last flush
         self._all_code = False
         self.network = False  # whether other kernels run between any two of the launches, as in a network
         self._random = soc.memory.l2_policy == "random"
+        # chunk -> dirty, least recently used first; a plain dictionary is quicker where no order is kept
+        self._dirty: dict[int, bool] = {} if self._random else OrderedDict()
         self._slots: list[int] = []  # resident chunks, for random replacement
         self._draw = 1  # state of the generator
 
@@ -53,12 +54,14 @@ class L2:
         """Touch [base, base + nbytes); returns the bytes that were not resident (0 for writes: no fetch)."""
         if nbytes <= 0:
             return 0
-        lines, capacity = self._dirty, self.capacity
+        capacity = self.capacity
         if not capacity:
             self.written_back += nbytes if write else 0
             return 0 if write else nbytes
         if self._random:
             return self._access_random(base, nbytes, write)
+        lines = self._dirty
+        assert isinstance(lines, OrderedDict)
         end = base + nbytes
         missed = 0
         first, last = base // CHUNK_BYTES, (end - 1) // CHUNK_BYTES
@@ -81,23 +84,28 @@ class L2:
     def _access_random(self, base: int, nbytes: int, write: bool) -> int:
         """`access` where any resident chunk makes room for a new one, drawn by a fixed generator."""
         lines, slots, capacity = self._dirty, self._slots, self.capacity
-        end, missed = base + nbytes, 0
-        for chunk in range(base // CHUNK_BYTES, (end - 1) // CHUNK_BYTES + 1):
+        first, last = base // CHUNK_BYTES, (base + nbytes - 1) // CHUNK_BYTES
+        draw, written, missed = self._draw, 0, 0
+        for chunk in range(first, last + 1):
             if chunk in lines:
                 if write:
                     lines[chunk] = True
                 continue
-            start = chunk * CHUNK_BYTES
-            missed += min(end, start + CHUNK_BYTES) - max(base, start)
+            missed += CHUNK_BYTES
+            if chunk == first:
+                missed -= base - first * CHUNK_BYTES
+            if chunk == last:
+                missed -= (last + 1) * CHUNK_BYTES - base - nbytes
             if len(slots) < capacity:
                 slots.append(chunk)
             else:
-                self._draw = (self._draw * 1103515245 + 12345) & 0x7FFFFFFF
-                place = (self._draw >> 8) % capacity
-                if lines.pop(slots[place]):
-                    self.written_back += CHUNK_BYTES
+                draw = (draw * 1103515245 + 12345) & 0x7FFFFFFF
+                place = (draw >> 8) % capacity
+                written += lines.pop(slots[place])
                 slots[place] = chunk
             lines[chunk] = write
+        self._draw = draw
+        self.written_back += written * CHUNK_BYTES
         return 0 if write else missed
 
     def bypass(self, base: int, nbytes: int, write: bool) -> int:
@@ -163,7 +171,8 @@ class L2:
         """Return to an earlier `state`; ``written_back`` goes on counting."""
         chunks, dirty, slots, self._draw, kernels, all_code = state
         self._slots = list(array("q", slots))
-        self._dirty = OrderedDict(zip(array("q", chunks), map(bool, dirty), strict=True))
+        self._dirty.clear()
+        self._dirty.update(zip(array("q", chunks), map(bool, dirty), strict=True))
         self._kernels = set(kernels)
         self._all_code = all_code
 
