@@ -17,6 +17,7 @@ from ascend_sim.engine.memory import CHUNK_BYTES
 from ascend_sim.engine.result import KernelTiming
 from ascend_sim.engine.simulate import MATTERS, head_ps, simulate_kernel, weakest
 from ascend_sim.engine.timing import core_count, cycle_ps, exact, round_ps
+from ascend_sim.isa.legality import InstructionError
 from ascend_sim.ops.registry import Launch, NoKernel, find, find_kernel
 from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.work import work_of
@@ -132,6 +133,8 @@ def _make_plan(call: OpCall, soc: Soc) -> _Planned:
         return _Planned(tuple((tuple(launch.args), _named(launch.trace(), call)) for launch in launches))
     except NoKernel as error:
         return _Planned((), str(error) or f"no kernel of {call.type} takes this call")
+    except InstructionError as error:  # a type or size that the kernel did not refuse, but the chip does
+        return _Planned((), f"the kernel of {call.type} issues what {soc.name} does not have: {error}")
 
 
 def _named(trace: KernelTrace, call: OpCall) -> KernelTrace:

@@ -1,13 +1,11 @@
-"""ONNX front end: opset 9 to 18 to the graph IR, one module per operator family."""
+"""ONNX front end: ONNX to the graph IR, one module per operator family."""
 
 from __future__ import annotations
 
 import difflib
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.ir import Graph
@@ -25,12 +23,13 @@ from ascend_sim.graph.onnx_import import (
     resize,
     shape,
 )
-from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
+from ascend_sim.graph.onnx_import.context import Importer, Table
+from ascend_sim.graph.onnx_import.nodes import convert_nodes, read_array
 from ascend_sim.graph.onnx_import.reader import opset_of, read_model
 from ascend_sim.ops.schema import TensorSpec
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, NodeProto, ValueInfoProto
+    from onnx import ModelProto, ValueInfoProto
 
 FAMILIES = (
     activation, constants, convolution, elementwise, logic, matmul, movement, normalization, pooling, reduction,
@@ -63,9 +62,8 @@ def import_onnx(
     importer = Importer(graph, opset)
     _read_initializers(importer, model)
     _declare_inputs(importer, model, dict(input_shapes or {}), input_format)
-    table = converters()
-    for index, proto in enumerate(model.graph.node):
-        _convert(importer, table, proto, index, opset)
+    importer.domains = {entry.domain: entry.version for entry in model.opset_import}
+    convert_nodes(importer, converters(), model.graph.node)
     for value in model.graph.output:
         name = importer.resolve(value.name)
         if name not in graph.specs:
@@ -94,23 +92,11 @@ def _check_names(model: ModelProto) -> None:
         seen.add(name)
 
 
-def _array(tensor: Any) -> np.ndarray[Any, Any]:
-    from onnx import numpy_helper
-
-    try:
-        return np.asarray(numpy_helper.to_array(tensor))
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
-        dims = ",".join(map(str, tensor.dims))
-        raise AtcError(
-            "E13005", f"constant {tensor.name!r} (type {tensor.data_type}, shape [{dims}]) cannot be read: {error}"
-        ) from error
-
-
 def _read_initializers(importer: Importer, model: ModelProto) -> None:
     for tensor in model.graph.initializer:
         if tensor.data_type == 8:  # strings
             raise AtcError("E16002", f"initializer {tensor.name!r} holds strings, which the device cannot process")
-        importer.define(tensor.name, _array(tensor))
+        importer.define(tensor.name, read_array(tensor))
     if model.graph.sparse_initializer:
         raise AtcError("E16002", "the model has sparse initializers", "Store the weights densely.")
 
@@ -140,7 +126,7 @@ def _input_spec(
     tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type"):
         raise AtcError("E16002", f"input {value.name!r} is a sequence, map or optional, not a tensor")
-    dims = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else -1 for d in tensor.shape.dim]
+    dims = [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else -1 for d in tensor.shape.dim]
     declared = tensor.HasField("shape")
     if given is not None:
         if declared and len(given) != len(dims):
@@ -167,65 +153,3 @@ def _input_spec(
     spec = TensorSpec(tuple(dims), dtype, fmt)
     importer.check_size(spec, f"input {value.name!r}")
     return spec
-
-
-def _attributes(importer: Importer, proto: NodeProto) -> dict[str, Any]:
-    from onnx import AttributeProto
-
-    out: dict[str, Any] = {}
-    for attribute in proto.attribute:
-        match attribute.type:
-            case AttributeProto.FLOAT:
-                out[attribute.name] = attribute.f
-            case AttributeProto.INT:
-                out[attribute.name] = attribute.i
-            case AttributeProto.STRING:
-                out[attribute.name] = attribute.s.decode(errors="replace")
-            case AttributeProto.TENSOR:
-                out[attribute.name] = _array(attribute.t)
-            case AttributeProto.FLOATS:
-                out[attribute.name] = list(attribute.floats)
-            case AttributeProto.INTS:
-                out[attribute.name] = list(attribute.ints)
-            case AttributeProto.STRINGS:
-                out[attribute.name] = [s.decode(errors="replace") for s in attribute.strings]
-            case AttributeProto.GRAPH:
-                out[attribute.name] = attribute.g
-            case _:
-                out[attribute.name] = attribute
-    return out
-
-
-def _convert(importer: Importer, table: Table, proto: NodeProto, index: int, opset: int) -> None:
-    name = proto.name or f"{proto.op_type}_{index}"
-    converter = table.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
-    if converter is None:
-        raise _unsupported(name, proto, table, opset)
-    inputs = tuple(importer.resolve(n) if n else "" for n in proto.input)
-    for original, resolved in zip(proto.input, inputs, strict=True):
-        if resolved and resolved not in importer.graph.specs:
-            raise AtcError("E13005", f"node {name!r} ({proto.op_type}) reads {original!r}, which no earlier node makes")
-    outputs = list(proto.output)
-    while outputs and not outputs[-1]:
-        outputs.pop()
-    node = OnnxNode(proto.op_type, name, inputs, tuple(outputs), _attributes(importer, proto), proto.domain)
-    importer.node = node
-    try:
-        converter(importer, node)
-    except AtcError:
-        raise
-    except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise importer.error(f"inputs or attributes do not fit: {error!r}") from error
-
-
-def _unsupported(name: str, proto: NodeProto, table: Table, opset: int) -> AtcError:
-    domain = proto.domain or "ai.onnx"
-    close = difflib.get_close_matches(proto.op_type, table, 1)
-    advice = "Replace the operator by supported ones before export, or cut the graph in front of it with --out_nodes."
-    if close:
-        advice += f" The nearest supported operator is {close[0]!r}."
-    if domain != "ai.onnx":
-        advice = f"Operators of domain {domain!r} are not standard ONNX; export without them. " + advice
-    return AtcError(
-        "E16002", f"no parser for operator {domain}::{opset}::{proto.op_type} (node {name!r}, opset {opset})", advice
-    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +49,9 @@ class Importer:
         self.graph = graph
         self.opset = opset
         self.node: OnnxNode | None = None
+        self.domains: dict[str, int] = {}
         self._alias: dict[str, str] = {}
+        self._scopes: list[tuple[str, dict[str, str]]] = []
         self._node_names: set[str] = set()
         self._serial = 0
         self._small: dict[tuple[str, tuple[int, ...], bytes], str] = {}
@@ -56,8 +59,40 @@ class Importer:
     # names and specs
 
     def resolve(self, name: str) -> str:
-        """Graph tensor of an ONNX value name."""
+        """Graph tensor of an ONNX value name, looked up from the innermost subgraph outwards."""
+        for _, names in reversed(self._scopes):
+            if name in names:
+                name = names[name]
+                break
         return self._alias.get(name, name)
+
+    def known(self, name: str) -> bool:
+        """Whether a graph tensor of this name has been made."""
+        return name in self.graph.specs
+
+    def bind(self, name: str) -> str:
+        """Graph tensor name for a value that is being made: its own, or one of its own in a subgraph."""
+        if not self._scopes:
+            return name
+        prefix, names = self._scopes[-1]
+        made = f"{prefix}/{name}"
+        if made in self.graph.specs or made in self._alias:
+            made = self.fresh(made)
+        names[name] = made
+        return made
+
+    def scoped(self, name: str) -> str:
+        """Node name, with the subgraph it stands in."""
+        return f"{self._scopes[-1][0]}/{name}" if self._scopes else name
+
+    @contextmanager
+    def scope(self, prefix: str, names: Mapping[str, str]) -> Iterator[None]:
+        """Names of a subgraph: ``names`` are known from the start, others get ``prefix``."""
+        self._scopes.append((prefix, dict(names)))
+        try:
+            yield
+        finally:
+            self._scopes.pop()
 
     def spec(self, name: str) -> TensorSpec:
         return self.graph.specs[name]
@@ -141,7 +176,8 @@ class Importer:
 
     def alias(self, name: str, target: str) -> None:
         """ONNX value ``name`` is the graph tensor ``target``."""
-        self._alias[name] = target
+        if name != target:
+            self._alias[name] = self._alias.get(target, target)
 
     def emit(
         self,

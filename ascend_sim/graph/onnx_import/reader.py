@@ -11,7 +11,9 @@ from ascend_sim.graph.errors import AtcError
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-MIN_OPSET, MAX_OPSET = 9, 18
+# ATC itself takes opsets 11 to 18. Operators of older and newer versions of the standard are understood here as far as
+# the converters know them: the newest version they were written for is the limit.
+MIN_OPSET, MAX_OPSET = 1, 28
 
 
 def read_model(source: str | os.PathLike[str] | bytes) -> ModelProto:
@@ -53,8 +55,10 @@ def opset_of(model: ModelProto) -> int:
     """Version of the default ONNX domain, checked against what the front end accepts."""
     versions = {entry.domain: entry.version for entry in model.opset_import}
     version = versions.get("", versions.get("ai.onnx", 0))
-    if not version and not versions:
-        version = 1 if model.ir_version < 3 else 0
+    if not version:
+        version = 1 if not versions and model.ir_version < 3 else 0
+        if versions and all(domain for domain in versions):
+            version = MAX_OPSET  # operators of other domains only
     if not MIN_OPSET <= version <= MAX_OPSET:
         raise AtcError(
             "E16005",
