@@ -1,201 +1,44 @@
-"""AIPP: image preprocessing in front of a model's first operator (--insert_op_conf, static mode).
+"""AIPP: image preprocessing in front of a model's first operator (--insert_op_conf).
 
 The application then gives 8-bit images. Order of the stages: channel swap, crop, colour conversion, normalisation
 ``(x - mean - min) * var_reci`` , padding. Colour conversion is integer: ``(M (x - in_bias)) >> 8`` (+ out_bias when the
-target is YUV), saturated to 8 bits. Source: public ATC manual, AIPP configuration; hicann/ge insert_op.proto.
+target is YUV), saturated to 8 bits. In dynamic mode the parameters come with every execution, in a second input.
+Source: public ATC manual, AIPP configuration; hicann/ge insert_op.proto.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.graph.aipp_config import DYNAMIC, AippConfig, fault, parse_config
+from ascend_sim.graph.aipp_params import params_size, unpack_params
 from ascend_sim.graph.edit import sort_nodes
 from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.evaluate import evaluate, infer
 from ascend_sim.graph.ir import Graph, Node
+from ascend_sim.graph.om.inout import AIPP_INPUT
 from ascend_sim.ops.registry import OpDef, find, register
 from ascend_sim.ops.schema import OpCall, TensorSpec, freeze, freeze_attrs
 
+__all__ = ["AippConfig", "AippPort", "declare", "insert", "parse_config", "ports_of", "preprocess"]
+
 Array = NDArray[Any]
-FORMATS = {1: "YUV420SP_U8", 2: "XRGB8888_U8", 3: "RGB888_U8", 4: "YUV400_U8"}
-CHANNELS = {"YUV420SP_U8": 3, "XRGB8888_U8": 3, "RGB888_U8": 3, "YUV400_U8": 1}
-MAX_SIDE = 4096
-MAX_PADDING = 32
 
 
 @dataclass(frozen=True)
-class AippConfig:
-    """One ``aipp_op`` block; names are those of the configuration file."""
+class AippPort:
+    """An input behind which AIPP runs. ``image`` and ``params`` are indices of the graph's inputs (``params`` -1 in
+    static mode); ``network`` is the shape [N, C, H, W] that the network reads."""
 
-    aipp_mode: str = "undefined"
-    related_input_rank: int = 0
-    input_format: str = ""
-    src_image_size_w: int = 0
-    src_image_size_h: int = 0
-    crop: bool = False
-    load_start_pos_w: int = 0
-    load_start_pos_h: int = 0
-    crop_size_w: int = 0
-    crop_size_h: int = 0
-    padding: bool = False
-    left_padding_size: int = 0
-    right_padding_size: int = 0
-    top_padding_size: int = 0
-    bottom_padding_size: int = 0
-    padding_value: float = 0.0
-    csc_switch: bool = False
-    rbuv_swap_switch: bool = False
-    ax_swap_switch: bool = False
-    matrix: tuple[int, ...] = (298, 516, 0, 298, -100, -208, 298, 0, 409)
-    input_bias: tuple[int, int, int] = (16, 128, 128)
-    output_bias: tuple[int, int, int] = (16, 128, 128)
-    mean: tuple[int, ...] = (0, 0, 0, 0)
-    min_chn: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
-    var_reci: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)
-    extra: dict[str, str] = field(default_factory=dict, compare=False)
-
-    @property
-    def channels(self) -> int:
-        return CHANNELS[self.input_format]
-
-    def source_shape(self, batch: int) -> tuple[int, ...]:
-        """Shape of the image the application gives (uint8)."""
-        h, w = self.src_image_size_h, self.src_image_size_w
-        match self.input_format:
-            case "YUV420SP_U8":
-                return batch, h * 3 // 2, w, 1
-            case "XRGB8888_U8":
-                return batch, h, w, 4
-            case "RGB888_U8":
-                return batch, h, w, 3
-        return batch, h, w, 1
-
-    @property
-    def window(self) -> tuple[int, int, int, int]:
-        """(top, left, height, width) taken from the image."""
-        if not self.crop:
-            return 0, 0, self.src_image_size_h, self.src_image_size_w
-        return self.load_start_pos_h, self.load_start_pos_w, self.crop_size_h, self.crop_size_w
-
-    @property
-    def borders(self) -> tuple[int, int, int, int]:
-        """(top, bottom, left, right) padding."""
-        if not self.padding:
-            return 0, 0, 0, 0
-        return self.top_padding_size, self.bottom_padding_size, self.left_padding_size, self.right_padding_size
-
-
-# -- configuration file
-
-
-_TOKEN = re.compile(r"\s*(?:#[^\n]*\n?)*\s*([\w.+-]+|[{}:]|\"[^\"]*\")")
-_INDEXED = {
-    **{f"matrix_r{r}c{c}": ("matrix", 3 * r + c) for r in range(3) for c in range(3)},
-    **{f"input_bias_{i}": ("input_bias", i) for i in range(3)},
-    **{f"output_bias_{i}": ("output_bias", i) for i in range(3)},
-    **{f"mean_chn_{i}": ("mean", i) for i in range(4)},
-    **{f"min_chn_{i}": ("min_chn", i) for i in range(4)},
-    **{f"var_reci_chn_{i}": ("var_reci", i) for i in range(4)},
-}
-
-
-def _bad(path: str, cause: str) -> AtcError:
-    return AtcError("E10052", f"AIPP configuration {path}: {cause}")
-
-
-def _tokens(text: str, path: str) -> Iterator[str]:
-    pos = 0
-    text = text.rstrip() + "\n"
-    while text[pos:].strip() and not re.fullmatch(r"(\s*#[^\n]*\n?)*\s*", text[pos:]):
-        match = _TOKEN.match(text, pos)
-        if match is None:
-            line = text.count("\n", 0, pos) + 1
-            raise _bad(path, f"line {line} cannot be read")
-        yield match.group(1).strip('"')
-        pos = match.end()
-
-
-def parse_config(path: str) -> list[AippConfig]:
-    """The ``aipp_op`` blocks of a configuration file. Raises `AtcError` E10052 (E10410 when it is missing)."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise AtcError("E10410", f"--insert_op_conf {path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise _bad(path, "it is not a text file") from None
-    stream = _tokens(text, path)
-    blocks: list[AippConfig] = []
-    for word in stream:
-        if word != "aipp_op" or next(stream, "") != "{":
-            raise _bad(path, f'expected "aipp_op {{", found {word!r}')
-        pairs: list[tuple[str, str]] = []
-        while (name := next(stream, None)) != "}":
-            if name is None:
-                raise _bad(path, "a block is not closed")
-            colon, value = next(stream, ""), next(stream, "")
-            if colon != ":" or not value:
-                raise _bad(path, f"{name!r} has no value")
-            pairs.append((name, value))
-        blocks.append(_block(pairs, path))
-    if not blocks:
-        raise _bad(path, "it has no aipp_op block")
-    return blocks
-
-
-def _block(pairs: Sequence[tuple[str, str]], path: str) -> AippConfig:
-    kinds = {f.name: f.type for f in fields(AippConfig)}
-    plain: dict[str, Any] = {}
-    lists: dict[str, list[Any]] = {}
-    extra: dict[str, str] = {}
-    try:
-        for name, value in pairs:
-            if name in _INDEXED:
-                target, index = _INDEXED[name]
-                items = lists.setdefault(target, list(getattr(AippConfig, target)))
-                items[index] = float(value) if target in ("min_chn", "var_reci") else int(value)
-            elif name == "input_format":
-                plain[name] = FORMATS.get(int(value), value) if value.isdigit() else value
-            elif kinds.get(name) == "bool":
-                plain[name] = {"true": True, "1": True, "false": False, "0": False}[value.lower()]
-            elif kinds.get(name) == "int":
-                plain[name] = int(value)
-            elif kinds.get(name) == "float":
-                plain[name] = float(value)
-            elif name in ("aipp_mode",):
-                plain[name] = value.lower()
-            else:
-                extra[name] = value
-    except (ValueError, KeyError):
-        raise _bad(path, f"{name} has the wrong value {value!r}") from None
-    plain.update({k: tuple(v) for k, v in lists.items()})
-    config = AippConfig(**plain, extra=extra)
-    _check(config, path)
-    return config
-
-
-def _check(config: AippConfig, path: str) -> None:
-    if config.aipp_mode == "dynamic":
-        raise AtcError("E10001", f"AIPP configuration {path}: aipp_mode dynamic is not supported", "Use static.")
-    if config.aipp_mode != "static":
-        raise _bad(path, f"aipp_mode is {config.aipp_mode!r}, expected static or dynamic")
-    if config.input_format not in CHANNELS:
-        raise _bad(path, f"input_format is {config.input_format!r}, expected one of {', '.join(CHANNELS)}")
-    if max(config.src_image_size_w, config.src_image_size_h) > MAX_SIDE:
-        raise _bad(path, f"the source image is larger than {MAX_SIDE}")
-    if config.input_format == "YUV420SP_U8" and (config.src_image_size_w % 2 or config.src_image_size_h % 2):
-        raise _bad(path, "width and height of a YUV420SP image must be even")
-    if max(config.borders) > MAX_PADDING or min(config.borders) < 0:
-        raise _bad(path, f"padding sizes must lie in 0..{MAX_PADDING}")
-    for name in ("resize", "src_image_size_n", "raw_rgbir_to_f16_n"):
-        if config.extra.get(name, "0").lower() in ("1", "true"):
-            raise _bad(path, f"{name} is not supported")
+    image: int
+    params: int
+    config: AippConfig
+    network: tuple[int, ...]
 
 
 # -- values
@@ -258,16 +101,49 @@ def _infer(inputs: Sequence[TensorSpec | None], attrs: dict[str, Any]) -> list[T
     image = inputs[0]
     assert image is not None
     config = _config_of(attrs)
+    if config.aipp_mode == DYNAMIC:
+        return [TensorSpec(tuple(attrs["network"]), str(attrs.get("dst_type", "float32")), "NCHW")]
+    shape = (image.shape[0], config.channels, *output_size(config))
+    return [TensorSpec(shape, str(attrs.get("dst_type", "float32")), "NCHW")]
+
+
+def _dynamic(image: Array, params: Array, network: tuple[int, ...]) -> Array:
+    """Images one behind the other in a flat buffer, each with its own parameters. Raises ValueError."""
+    configs = unpack_params(np.ascontiguousarray(params).tobytes())
+    if len(configs) != network[0]:
+        raise ValueError(f"dynamic AIPP: parameters for {len(configs)} images, the network takes {network[0]}")
+    flat = np.ascontiguousarray(image).reshape(-1)
+    rows, position = [], 0
+    for config in configs:
+        problem = fault(config) if config.input_format else "input_format was not set"
+        shape = config.source_shape(1)
+        size = int(np.prod(shape))
+        if not problem and position + size > flat.size:
+            problem = f"the images take more than max_src_image_size = {flat.size} bytes"
+        if not problem and network[1:] != (config.channels, *output_size(config)):
+            height, width = output_size(config)
+            problem = f"it gives {config.channels} x {height} x {width}, the network takes {list(network[1:])}"
+        if problem:
+            raise ValueError(f"dynamic AIPP: {problem}")
+        rows.append(preprocess(flat[position : position + size].reshape(shape), config))
+        position += size
+    return np.concatenate(rows)
+
+
+def output_size(config: AippConfig) -> tuple[int, int]:
+    """(height, width) of what the network reads."""
     _, _, height, width = config.window
     up, down, before, after = config.borders
-    shape = (image.shape[0], config.channels, height + up + down, width + before + after)
-    return [TensorSpec(shape, str(attrs.get("dst_type", "float32")), "NCHW")]
+    return height + up + down, width + before + after
 
 
 def _values(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     image = arrays[0]
     assert image is not None
-    result = preprocess(image, _config_of({"aipp": call.attr("aipp")}))
+    if len(arrays) > 1 and arrays[1] is not None:
+        result = _dynamic(image, arrays[1], call.outputs[0].shape)
+    else:
+        result = preprocess(image, _config_of({"aipp": call.attr("aipp")}))
     with np.errstate(over="ignore"):
         return [result.astype(call.outputs[0].dtype)]
 
@@ -314,34 +190,93 @@ def _fused_values(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
 def declare() -> None:
     """Register the operators of this module (once)."""
     if find("Aipp") is None:
-        register(OpDef("Aipp", _infer, _values, "movement", False, ("images",)))
+        register(OpDef("Aipp", _infer, _values, "movement", False, ("images", "params?")))
         register(OpDef(FUSED, _infer_fused, _fused_values, "conv", False, ("images", "filter", "bias?")))
 
 
 def insert(graph: Graph, configs: Sequence[AippConfig]) -> None:
-    """Put Aipp operators behind the inputs that ``configs`` name; these become 8-bit images."""
+    """Put Aipp operators behind the inputs that ``configs`` name; these become 8-bit images. Raises `AtcError`."""
     declare()
+    names = list(graph.inputs)
+    ranks = [config.related_input_rank for config in configs]
     for config in configs:
         rank = config.related_input_rank
-        if rank >= len(graph.inputs):
-            raise AtcError("E10052", f"AIPP: related_input_rank {rank} names no input; there are {len(graph.inputs)}")
-        name = graph.inputs[rank]
+        if rank >= len(names):
+            raise AtcError("E10052", f"AIPP: related_input_rank {rank} names no input; there are {len(names)}")
+        if ranks.count(rank) > 1:
+            raise AtcError("E10052", f"AIPP: two aipp_op blocks have related_input_rank {rank}")
+        name = names[rank]
         spec = graph.specs[name]
-        if len(spec.shape) != 4 or spec.shape[1] != config.channels:
-            raise AtcError(
-                "E10052",
-                f"AIPP: input {name!r} is {list(spec.shape)}; {config.input_format} gives {config.channels} channels",
-            )
-        full = _complete(config, spec.shape[2], spec.shape[3])
+        if len(spec.shape) != 4:
+            raise AtcError("E10052", f"AIPP: input {name!r} is {list(spec.shape)}, expected an image batch of 4 axes")
+        network = _network(spec)
+        if config.aipp_mode == DYNAMIC:
+            node = _dynamic_node(graph, name, config, network)
+        else:
+            node = _static_node(graph, name, config, network)
         inner = f"{name}/aipp"
-        for node in graph.nodes:
-            node.inputs = [inner if n == name else n for n in node.inputs]
+        for reader in graph.nodes:
+            reader.inputs = [inner if n == name else n for n in reader.inputs]
         graph.outputs = [inner if n == name else n for n in graph.outputs]
-        graph.specs[inner] = spec
-        graph.specs[name] = TensorSpec(full.source_shape(spec.shape[0]), "uint8", "NHWC")
-        attrs = {k: v for k, v in vars(full).items() if k != "extra"}
-        graph.nodes.insert(0, Node(f"aipp_{name}", "Aipp", [name], [inner], {"aipp": freeze(attrs)}))
+        graph.nodes.insert(0, node)
+        if spec.format == "NHWC":  # AIPP writes planes; the network asks for pixels
+            graph.specs[node.outputs[0]] = TensorSpec(network, spec.dtype, "NCHW")
+            turn = Node(f"aipp_{name}/Transpose", "TransposeD", [node.outputs[0]], [inner], {"perm": [0, 2, 3, 1]})
+            graph.nodes.insert(1, turn)
+        graph.specs[inner] = TensorSpec(spec.shape, spec.dtype, "ND" if spec.format == "NHWC" else spec.format)
     sort_nodes(graph)
+
+
+def _network(spec: TensorSpec) -> tuple[int, ...]:
+    """[N, C, H, W] of the network's input."""
+    n, a, b, c = spec.shape
+    return (n, c, a, b) if spec.format == "NHWC" else spec.shape
+
+
+def _output_name(graph: Graph, name: str) -> str:
+    return f"{name}/aipp/planes" if graph.specs[name].format == "NHWC" else f"{name}/aipp"
+
+
+def _static_node(graph: Graph, name: str, config: AippConfig, network: tuple[int, ...]) -> Node:
+    if network[1] != config.channels:
+        raise AtcError(
+            "E10052",
+            f"AIPP: input {name!r} is {list(graph.specs[name].shape)}; {config.input_format} gives {config.channels} "
+            "channels",
+        )
+    full = _complete(config, network[2], network[3])
+    output = _output_name(graph, name)
+    graph.specs[name] = TensorSpec(full.source_shape(network[0]), "uint8", "NHWC")
+    attrs = {k: v for k, v in vars(full).items() if k != "extra"}
+    return Node(f"aipp_{name}", "Aipp", [name], [output], {"aipp": freeze(attrs)})
+
+
+def _dynamic_node(graph: Graph, name: str, config: AippConfig, network: tuple[int, ...]) -> Node:
+    """Images in a flat buffer of ``max_src_image_size`` bytes, parameters in an input of their own."""
+    output = _output_name(graph, name)
+    graph.specs[name] = TensorSpec((config.max_src_image_size,), "uint8", "ND")
+    taken = sum(n.startswith(AIPP_INPUT) for n in graph.inputs)
+    params = AIPP_INPUT if not taken else f"{AIPP_INPUT}_{taken}"
+    graph.inputs.append(params)
+    graph.specs[params] = TensorSpec((params_size(network[0]),), "uint8", "ND")
+    attrs = {k: v for k, v in vars(config).items() if k != "extra"}
+    return Node(f"aipp_{name}", "Aipp", [name, params], [output], {"aipp": freeze(attrs), "network": network})
+
+
+def ports_of(graph: Graph) -> tuple[AippPort, ...]:
+    """The inputs of a compiled graph that AIPP prepares."""
+    found = []
+    for node in graph.nodes:
+        if node.type in ("Aipp", FUSED):
+            image = graph.inputs.index(node.inputs[0])
+            dynamic = node.type == "Aipp" and len(node.inputs) > 1
+            network = graph.specs[node.outputs[0]].logical_shape
+            if node.type == FUSED:
+                specs = [graph.specs[name] if name else None for name in node.inputs]
+                network = _infer(specs[:1], dict(node.attrs))[0].shape
+            params = graph.inputs.index(node.inputs[1]) if dynamic else -1
+            found.append(AippPort(image, params, _config_of(dict(node.attrs)), network))
+    return tuple(found)
 
 
 def _complete(config: AippConfig, height: int, width: int) -> AippConfig:

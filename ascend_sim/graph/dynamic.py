@@ -98,8 +98,8 @@ def check(options: CompileOptions) -> None:
             raise AtcError("E10001", f"{FLAG[kind]} needs --input_format=NCHW or NHWC, not {options.input_format}")
         for name, axes in open_.items():
             if axes != wanted or len(shapes[name]) != 4:
-                raise AtcError("E10019", f"{FLAG[kind]}: input {name!r} {list(shapes[name])} must be open on height "
-                               f"and width only, axes {wanted[0]} and {wanted[1]} of {options.input_format}")  # fmt: skip
+                raise AtcError("E10019", f"{FLAG[kind]}: input {name!r} {list(shapes[name])} is not open on height and "
+                               f"width only: axes {wanted[0]} and {wanted[1]}")  # fmt: skip
     else:
         count = sum(len(axes) for axes in open_.values())
         width = len(options.dynamic_dims[0])

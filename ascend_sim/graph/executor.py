@@ -17,6 +17,7 @@ from ascend_sim.ops.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     from ascend_sim.engine.memory import L2
+    from ascend_sim.graph.aipp import AippPort
     from ascend_sim.graph.ir import Graph
     from ascend_sim.graph.plan import MemoryPlan, Place
     from ascend_sim.graph.specialize import Specializer
@@ -62,10 +63,12 @@ class _Variant:
         from ascend_sim.graph.plan import is_free
 
         ops.load(kernels=False)
+        self.aipp: tuple[AippPort, ...] = ()
         if any(node.type in ("Aipp", "AippConv2D") for node in graph.nodes):
-            from ascend_sim.graph.aipp import declare
+            from ascend_sim.graph.aipp import declare, ports_of
 
             declare()
+            self.aipp = ports_of(graph)
         self.graph = graph
         self.plan = plan
         self.calls: list[NodeCall] = []
@@ -146,7 +149,7 @@ class LoadedModel:
     A model has *variants*: one graph each, of fixed shapes, and every method that runs or times it takes the index of
     one. ``kind`` says where they come from: "" (one), ``batch``, ``image``, ``dims`` (one per entry of ``gears``, in
     that order; an extra input named `DYNAMIC_INPUT` carries the choice), or ``shape`` (open: `variant_for_shapes` makes
-    them; variant 0 is an example). `ports` describes the tensors of a variant, where ``inputs`` and ``outputs`` have -1.
+    them; variant 0 is an example). `ports` describes the tensors of one variant; ``inputs`` and ``outputs`` have -1.
     """
 
     def __init__(self, source: OmFile) -> None:
@@ -275,6 +278,17 @@ class LoadedModel:
         ours, theirs = iter(graph.inputs), iter(graph.outputs)
         inputs = [p if p.name == DYNAMIC_INPUT else _fixed(p, graph.specs[next(ours)]) for p in self.inputs]
         return tuple(inputs), tuple(_fixed(p, graph.specs[next(theirs)]) for p in self.outputs)
+
+    def aipp(self, variant: int = 0) -> tuple[AippPort, ...]:
+        """The inputs that AIPP prepares, with indices of ``inputs``. Parameters of dynamic mode are made by
+        `ascend_sim.graph.aipp_params.pack_params`."""
+        names = [p.name for p in self.inputs]
+        given = self._variant(variant).graph.inputs
+        return tuple(
+            replace(port, image=names.index(given[port.image]),
+                    params=names.index(given[port.params]) if port.params >= 0 else -1)
+            for port in self._variant(variant).aipp
+        )  # fmt: skip
 
     def _input_shapes(self, variant: int) -> tuple[tuple[int, ...], ...]:
         graph = self._variants[variant].graph
@@ -456,6 +470,8 @@ def _kind(source: OmFile) -> str:
                         ("dims", described.dynamic_dims)):  # fmt: skip
         if gears:
             return kind
+    if source.body is not None:
+        return str(source.body.get("kind", ""))
     return "shape" if any(-1 in port.dims for port in described.inputs) else ""
 
 

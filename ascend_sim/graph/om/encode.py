@@ -135,10 +135,16 @@ def output_node_names(graph: Graph) -> list[str]:
 
 def ports(graph: Graph) -> tuple[list[IoDesc], list[IoDesc]]:
     """Inputs and outputs of one compiled graph."""
+    images = {
+        node.inputs[0]: (int(node.attrs["network"][0]), -1, -1, -1)
+        for node in graph.nodes if node.type == "Aipp" and len(node.inputs) > 1
+    }  # fmt: skip
     inputs = []
     for name in graph.inputs:
         spec = graph.specs[name]
-        inputs.append(IoDesc(name, spec.nbytes, spec.shape, spec.format, spec.dtype))
+        dims = images.get(name, spec.shape)  # sizes of dynamic AIPP's images are open
+        fmt = "NHWC" if name in images else spec.format
+        inputs.append(IoDesc(name, spec.nbytes, dims, fmt, spec.dtype))
     outputs = []
     for full, name in zip(output_node_names(graph), graph.outputs, strict=True):
         spec = graph.specs[name]
