@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from ascend_sim import asc
 from ascend_sim.ops.registry import NoKernel, kernel
-from ascend_sim.ops.schema import OpCall
+from ascend_sim.ops.schema import OpCall, TensorSpec
 
 from ._filter_layout import filter_layout_launch
 from ._five_hd import five_hd_launch
 from ._five_hd32 import five_hd_wide_launch
+from ._five_hd_pairs import five_hd_pairs_launch
+from ._five_hd_scalar import five_hd_scalar_launch
 from ._layouts import rewire
 from ._nz import C0, nz_launch, panels_launch
-from ._vector import item_bytes
+from ._vector import item_bytes, legal, padded_dma
 from ._weights import as_image, weight_launch
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
 
 _PLAIN = ("NCHW", "ND")
+
+
+def _five_hd(x: TensorSpec, y: TensorSpec, soc: Soc) -> asc.Launch:
+    """NCHW <-> NC1HWC0: one vnchwconv of 16- or 32-bit elements; of halves of 32-bit ones where DMA does not bring the
+    rows of a plane; the scalar unit where there is none of 32 bits."""
+    if item_bytes(x.dtype) != 4:
+        return five_hd_launch(x, y, soc)
+    if not legal(soc, "vnchwconv", "uint32"):
+        return five_hd_scalar_launch(x, y, soc)
+    whole = padded_dma(soc) or prod(x.logical_shape[2:]) % 16 == 0
+    return (five_hd_wide_launch if whole else five_hd_pairs_launch)(x, y, soc)
 
 
 @kernel("TransData")
@@ -31,7 +45,7 @@ def plan_transdata(call: OpCall, soc: Soc) -> list[asc.Launch]:
         raise NoKernel("no input")
     pair = {x.format, y.format}
     if "NC1HWC0" in pair and pair & set(_PLAIN) and len((x if x.format in _PLAIN else y).shape) == 4:
-        return [(five_hd_wide_launch if item_bytes(x.dtype) == 4 else five_hd_launch)(x, y, soc)]
+        return [_five_hd(x, y, soc)]
     if "FRACTAL_Z" in pair and pair & set(_PLAIN) and item_bytes(x.dtype) == 4 and int(call.attr("groups", 1)) == 1:
         return [filter_layout_launch(x, y, soc)]
     if pair == {"NHWC", "NC1HWC0"}:

@@ -39,6 +39,24 @@ def test_channel_blocks(
         close(*run_op("TransData", [x], chip, out_format="NC1HWC0", src_format="NCHW", dst_format="NC1HWC0"))
 
 
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(chips, st.integers(1, 3), st.integers(1, 40), st.integers(1, 16), st.integers(1, 16), st.booleans(), seeds)
+def test_channel_blocks_of_words(
+    run_op: Any, close: Any, chip: str, n: int, c: int, h: int, w: int, back: bool, seed: int
+) -> None:
+    """Sixteen channels of 32-bit elements a block: by vnchwconv of words or of halves, or by the scalar unit."""
+    x = np.random.default_rng(seed).standard_normal((n, c, h, w)).astype(np.float32)
+    attrs: dict[str, Any] = {"src_format": "NCHW", "dst_format": "NC1HWC0"}
+    try:
+        if back:
+            attrs = {"src_format": "NC1HWC0", "dst_format": "NCHW"}
+            close(*run_op("TransData", [x], chip, formats=("NC1HWC0",), out_format="NCHW", **attrs))
+        else:
+            close(*run_op("TransData", [x], chip, out_format="NC1HWC0", **attrs))
+    except NoKernel:
+        assert h * w < 8 and chip == "Ascend310P3"
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(
     "shape", [(1, 3, 224, 224), (1, 1, 200, 333), (1, 32, 160, 160), (4, 24, 3, 3), (70, 16, 1, 1)]
