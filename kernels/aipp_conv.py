@@ -29,7 +29,7 @@ _PIXEL = {"RGB888_U8": 3, "XRGB8888_U8": 4, "YUV400_U8": 1}
 STRIP = 8  # rows of the convolution brought to L1 at once when it is pooled
 
 
-def _image(aipp: dict[str, Any], channels: int) -> Image:
+def image_of(aipp: dict[str, Any], channels: int) -> Image:
     """How pixels become channels. Raises `NoKernel` for what the image load does not do."""
     pixel = _PIXEL.get(aipp["input_format"])
     if pixel is None or aipp["csc_switch"] or aipp["padding"]:
@@ -58,7 +58,7 @@ def plan_aipp_conv(call: OpCall, soc: Soc) -> list[asc.Launch]:
         raise NoKernel(f"filter in {f.format} and output in {y.format}; the kernel takes {wanted} and NC1HWC0")
     cout, cin, kh, kw = f.logical_shape
     aipp = dict(call.attr("aipp"))
-    image = _image(aipp, cin)
+    image = image_of(aipp, cin)
     h, w = (aipp["crop_size_h"], aipp["crop_size_w"]) if aipp["crop"] else (image.rows, image.columns)
     sh, sw = call.attr("strides")[2:]
     dh, dw = tuple(call.attr("dilations", (1, 1, 1, 1)))[2:]

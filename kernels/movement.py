@@ -24,7 +24,7 @@ from ._map import Operand, plan_map
 from ._program import Builder, Reg
 from ._rows import Rows, rows_of
 from ._sync import Mover, walk
-from ._vector import BLOCK, ceil_div, deal, item_bytes, vector_cores
+from ._vector import BLOCK, align, ceil_div, deal, item_bytes, vector_cores
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -229,10 +229,12 @@ def plan_pad(call: OpCall, soc: Soc) -> list[asc.Launch]:
 
 @dataclass(frozen=True)
 class GatherPlan:
-    """``outer`` slices of ``rows`` source rows of ``io.length``; ``indices`` indices; tiles of ``tile`` indices."""
+    """``outer`` slices of ``rows`` source rows of ``length``; ``indices`` indices; tiles of ``tile`` indices. Long
+    rows go in pieces of ``io.length``, the last of which steps back to end with the row."""
 
     outer: int
     rows: int
+    length: int
     indices: int
     tile: int
     io: Rows
@@ -245,11 +247,16 @@ class GatherPlan:
     def groups(self) -> int:
         return ceil_div(self.indices, self.tile)
 
+    @property
+    def pieces(self) -> int:
+        return ceil_div(self.length, self.io.length)
+
     def count(self, block: int) -> int:
-        return min(self.units, self.outer * self.groups - block * self.units)
+        return min(self.units, self.outer * self.groups * self.pieces - block * self.units)
 
     def signature(self, block: int) -> object:
-        return self.count(block), block * self.units % self.groups if self.indices % self.tile else 0
+        first = block * self.units // self.pieces
+        return self.count(block), first % self.groups if self.indices % self.tile else 0
 
 
 @asc.jit
@@ -262,9 +269,11 @@ def gather_kernel(x: asc.GlobalAddress, index: asc.GlobalAddress, y: asc.GlobalA
     ]
     mover = Mover(plan.buffers)
     first = asc.get_block_idx() * plan.units
-    length = plan.io.length
-    for u in walk(plan.count(asc.get_block_idx()), lambda u: (first + u + 1) % plan.groups == 0):
-        outer, group = divmod(first + u, plan.groups)
+    length = plan.length
+    for u in walk(plan.count(asc.get_block_idx()), lambda u: ((first + u) // plan.pieces + 1) % plan.groups == 0):
+        unit, piece = divmod(first + u, plan.pieces)
+        outer, group = divmod(unit, plan.groups)
+        begin = min(piece * plan.io.length, length - plan.io.length)
         slot = u % plan.buffers
         at = group * plan.tile
         n = min(plan.tile, plan.indices - at)
@@ -272,9 +281,10 @@ def gather_kernel(x: asc.GlobalAddress, index: asc.GlobalAddress, y: asc.GlobalA
         for i in asc.steady(n):
             row = int(which.get_value(at + i))
             row = min(max(row + (plan.rows if row < 0 else 0), 0), plan.rows - 1)
-            plan.io.load(slots[slot][i * plan.io.pitch :], source[(outer * plan.rows + row) * length :], 1)
+            place = (outer * plan.rows + row) * length + begin
+            plan.io.load(slots[slot][i * plan.io.pitch :], source[place:], 1)
         mover.store(slot)
-        plan.io.store(target[(outer * plan.indices + at) * length :], slots[slot], n)
+        plan.io.store(target[(outer * plan.indices + at) * length + begin :], slots[slot], n, length)
         mover.done(slot)
     mover.drain()
 
@@ -294,18 +304,19 @@ def plan_gather(call: OpCall, soc: Soc) -> list[asc.Launch]:
     item = min(item, 4)
     outer, rows, length = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]) * words
     indices = index.size
-    io = rows_of(soc, length, [item])
-    if io.mode == "scalar" and outer * indices * length > 4096:
-        raise NoKernel(f"rows of {length} elements are shorter than a block")
     slot = soc.buffers.ub_bytes // 2 // BLOCK * BLOCK
     kind, cores = vector_cores(soc)
+    pieces = ceil_div(length, slot // item - 2 * BLOCK)
+    if pieces > 1:  # as many as keep all cores at work
+        pieces = ceil_div(max(outer * indices * pieces, cores), outer * indices)
+    io = rows_of(soc, align(ceil_div(length, pieces), BLOCK) if pieces > 1 else length, [item])
+    if io.mode == "scalar" and outer * indices * length > 4096:
+        raise NoKernel(f"rows of {length} elements are shorter than a block")
     most = slot // (io.pitch * item)
-    if most < 1:
-        raise NoKernel(f"rows of {length} elements do not fit the unified buffer")
     tile = max(min(most, ceil_div(indices * outer, cores), indices), 1)
-    units, blocks = deal(outer * ceil_div(indices, tile), cores)
+    units, blocks = deal(outer * ceil_div(indices, tile) * ceil_div(length, io.length), cores)
     dtype = {1: "uint8", 2: "uint16", 4: "uint32"}[item]
-    plan = GatherPlan(outer, rows, indices, tile, io, units, 2 if units > 1 else 1, slot, dtype)
+    plan = GatherPlan(outer, rows, length, indices, tile, io, units, 2 if units > 1 else 1, slot, dtype)
     return [
         asc.Launch(
             gather_kernel,
