@@ -27,6 +27,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--soc", help="chip name or config path (default: ASCEND_SIM_SOC, else Ascend910B2)")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="write report, tables, timeline, msprof tree here")
+    parser.add_argument(
+        "--layout", action="append", choices=("msprof", "ascend_pt"), metavar="NAME",
+        help="also write the tree of msprof (PROF_*, the default) or torch_npu.profiler (ascend_pt); may be repeated",
+    )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="do not print the operator table")
     parser.add_argument(
         "--shim", action="append", choices=sorted(SHIMS), default=[], metavar="NAME",
@@ -87,7 +91,7 @@ def _run_profiled(args: argparse.Namespace) -> int:
         code = run_script(args.script, args.args, args.module)
     finally:
         listening.remove(store)
-        summary.write_all(store, system().soc, args.profile)
+        summary.write_all(store, system().soc, args.profile, args.layout or summary.LAYOUTS[:1])
     if not args.quiet:
         print(optable.render_table(store, system().soc))
         print(f"profile: {args.profile}")

@@ -77,12 +77,10 @@ def write(
         "api_statistic": (common.API_STATISTIC, common.api_statistic(store)),
     }.items():
         common.write_csv(output / f"{name}.csv", header, rows)
-    if options.profile_memory or any(store.of_kind("memory")):
-        common.write_csv(output / "operator_memory.csv", memory.OPERATOR_MEMORY, memory.operator_memory(store))
-        common.write_csv(output / "memory_record.csv", memory.MEMORY_RECORD, memory.memory_record(store))
-    if any(store.of_kind("collective")):
-        _json(output / "communication.json", communication.communication(store))
-        _json(output / "communication_matrix.json", communication.matrix(store))
+    common.write_csv(output / "operator_memory.csv", memory.OPERATOR_MEMORY, memory.operator_memory(store))
+    common.write_csv(output / "memory_record.csv", memory.MEMORY_RECORD, memory.memory_record(store))
+    _json(output / "communication.json", communication.communication(store))
+    _json(output / "communication_matrix.json", communication.matrix(store))
     _json(output / "trace_view.json", trace_events(store))
     _json(folder / f"profiler_info{'' if rank < 0 else f'_{rank}'}.json", _info(options, rank, soc))
     _json(folder / "profiler_metadata.json", {"rank_id": max(rank, 0), "simulated": True, **(metadata or {})})

@@ -29,12 +29,13 @@ def changes(store: EventStore) -> list[Event]:
 
 
 def operator_memory(store: EventStore) -> Rows:
-    """One row per allocation of the framework, named after the operator that asked for it."""
+    """One row per allocation of the framework (without one, of the program), named after the operator that asked."""
+    framework = any(e.args.get("component", "PTA") == "PTA" for e in store.of_kind("memory"))
     scopes = Scopes(store)
     living: dict[tuple[int, int], tuple[Event, int]] = {}
     rows: Rows = []
     for event in changes(store):
-        if event.args.get("component", "PTA") != "PTA":
+        if framework and event.args.get("component", "PTA") != "PTA":
             continue
         place = event.device, event.args.get("address", 0)
         if event.args["nbytes"] >= 0:

@@ -20,7 +20,6 @@ from ascend_sim.soc import Soc
 RENAMED = {"Op Name": "Name", "OP Type": "Type", "Task Type": "Accelerator Core",
            "Task Start Time(us)": "Start Time(us)", "Task Duration(us)": "Duration(us)",
            "Task Wait Time(us)": "Wait Time(us)"}  # fmt: skip
-DROPPED = ("Model ID", "Task ID", "Stream ID", "OP State", "Mix Block Num", "HF32 Eligible", "Context ID")
 OPERATOR_DETAILS = ("Name", "Input Shapes", "Call Stack", "Host Self Duration(us)", "Host Total Duration(us)",
                     "Device Self Duration(us)", "Device Total Duration(us)", "Device Self Duration With AICore(us)",
                     "Device Total Duration With AICore(us)")  # fmt: skip
@@ -36,14 +35,12 @@ Table = tuple[tuple[str, ...], Rows]
 def kernel_details(store: EventStore, soc: Soc, counters: bool = True) -> Table:
     """One row per kernel; with the column ``Step Id`` when the framework marked steps."""
     header, rows = op_summary.table(store, soc, counters)
-    kept = [i for i, name in enumerate(header) if name not in DROPPED]
-    names = tuple(RENAMED.get(header[i], header[i]) for i in kept)
+    names = tuple(RENAMED.get(name, name) for name in header)
     scopes = Scopes(store)
-    cells = [[row[i] for i in kept] for row in rows]
     if not scopes.steps:
-        return names, cells
+        return names, rows
     steps = [scopes.step_of(kernel) for kernel in store.kernels()]
-    return ("Step Id", *names), [["" if s is None else s, *row] for s, row in zip(steps, cells, strict=True)]
+    return ("Step Id", *names), [["" if s is None else s, *row] for s, row in zip(steps, rows, strict=True)]
 
 
 def operator_details(store: EventStore) -> Table:

@@ -17,6 +17,7 @@ from ascend_sim.runtime.observe import Event
 
 LINKS = ("RDMA", "HCCS", "PCIE", "SDMA", "SIO")
 POINT_TO_POINT = ("send", "receive", "recv")
+ON_CHIP = ("HCCS", "PCIE", "SDMA", "SIO")  # what the chip's own copy engine (SDMA) carries
 TOTAL = "Total Op Info"
 
 
@@ -32,6 +33,7 @@ def communication(store: EventStore) -> dict[str, Any]:
             kinds[kind][_name(event, number)] = _info([event])
         for kind, members in parts.items():
             kinds[kind][TOTAL] = _info(members)
+        kinds["collective"].setdefault(TOTAL, _info([]))  # readers look here also where nothing was communicated
         found[step] = kinds
     return found
 
@@ -57,7 +59,7 @@ def _by_step(store: EventStore) -> Iterator[tuple[str, list[Event]]]:
     for event in sorted(store.of_kind("collective"), key=lambda e: (e.start, e.device)):
         number = scopes.step_of(event)
         steps["step" if number is None else f"step{number}"].append(event)
-    yield from steps.items()
+    yield from steps.items() or [("step", [])]
 
 
 def _kind(event: Event) -> str:
@@ -75,7 +77,7 @@ def _info(events: list[Event]) -> dict[str, Any]:
     ratio = round(wait / elapse, 4) if elapse else 0
     bandwidth: dict[str, Any] = {}
     for link in LINKS:
-        over = [e for e in events if e.args.get("link", "HCCS") == link]
+        over = [e for e in events if e.args.get("link", "HCCS") in (ON_CHIP if link == "SDMA" else (link,))]
         size = sum(e.args.get("nbytes", 0) for e in over) / 1e6
         ms = sum(e.duration - e.args.get("wait", 0) for e in over) / 1e9
         sizes: dict[str, list[float]] = {}
@@ -89,7 +91,7 @@ def _info(events: list[Event]) -> dict[str, Any]:
         }  # fmt: skip
     return {
         "Communication Time Info": {
-            "Start Timestamp(us)": min(e.start for e in events) / 1e6, "Elapse Time(ms)": elapse,
+            "Start Timestamp(us)": min((e.start for e in events), default=0) / 1e6, "Elapse Time(ms)": elapse,
             "Transit Time(ms)": transit, "Wait Time(ms)": wait, "Synchronization Time(ms)": wait, "Idle Time(ms)": 0,
             "Wait Time Ratio": ratio, "Synchronization Time Ratio": ratio,
         },

@@ -1,7 +1,8 @@
 """``msprof_*.json``: the timeline as Ascend/msprof exports it, an array of Chrome trace events.
 
 Processes CANN (host threads), Ascend Hardware (streams of a device) and Overlap Analysis; flows lead from the call that
-enqueued a task to its first slice on the device. ``ts`` is text in microseconds, from `EPOCH_US`.
+enqueued a task to its first slice on the device. ``ts`` is text in microseconds of the
+simulated clock, equal to the start times of the tables.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from ascend_sim.profiling.spans import merged, without
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 
-EPOCH_US = 1_000_000
 PROCESS = 1  # stands for the id of the process: its own would differ from run to run
 HOST = 31  # "device" of host rows
 CANN, HARDWARE, OVERLAP = (7, "CANN"), (14, "Ascend Hardware"), (31, "Overlap Analysis")  # (layer, process name)
+COMMUNICATION = (16, "Communication")
 OVERLAP_ROWS = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
 TraceEvent = dict[str, Any]
@@ -50,7 +51,7 @@ def trace_events(store: EventStore) -> list[TraceEvent]:
         if call is not None:
             flows += _flow(host[call], first, connections[key])
             slices[call]["args"]["connection_id"] = connections[key]
-    return [*names, *slices, *flows, *_overlap(device)]
+    return [*names, *slices, *flows, *_communication(device), *_overlap(device)]
 
 
 def process(layer: tuple[int, str], device: int, label: str) -> Iterator[TraceEvent]:
@@ -74,7 +75,7 @@ def _ns(ps: int) -> int:
 
 def stamp(ps: int) -> str:
     us, ns = divmod(_ns(ps), 1000)
-    return f"{EPOCH_US + us}.{ns:03d}"
+    return f"{us}.{ns:03d}"
 
 
 def span(name: str, pid: int, tid: int, start: int, end: int, args: dict[str, Any]) -> TraceEvent:
@@ -162,6 +163,30 @@ def _flow(call: Event, first: Event, connection: int) -> Iterator[TraceEvent]:
     yield common | {"ph": "s", "pid": process_id(CANN, HOST), "tid": call.thread, "ts": stamp(call.start)}
     yield common | {"ph": "f", "bp": "e", "pid": process_id(HARDWARE, first.device), "tid": first.stream,
                     "ts": stamp(first.start)}  # fmt: skip
+
+
+def _communication(device: Iterable[Event]) -> Iterator[TraceEvent]:
+    """A row per communicator, and below it the one plane that carries it."""
+    groups: dict[tuple[int, str], int] = {}
+    for event in device:
+        if event.kind != "collective":
+            continue
+        key = event.device, event.args.get("group", "hccl_world_group")
+        if key not in groups:
+            number = groups[key] = sum(d == event.device for d, _ in groups)
+            if not number:
+                yield from process(COMMUNICATION, event.device, f"NPU {event.device}")
+            for tid, name in ((2 * number, f"Group {number} Communication"), (2 * number + 1, "Plane 0")):
+                yield thread(COMMUNICATION, event.device, tid, name)
+                yield thread(COMMUNICATION, event.device, tid, "") | {
+                    "name": "thread_sort_index", "args": {"sort_index": tid}}  # fmt: skip
+        place, row = process_id(COMMUNICATION, event.device), 2 * groups[key]
+        facts = {"size(Byte)": event.args.get("nbytes", 0), "transport type": event.args.get("link", "HCCS")}
+        yield span(event.name, place, row, event.start, event.end, facts)
+        wait = event.args.get("wait", 0)
+        if wait:
+            yield span("Notify_Wait", place, row + 1, event.start, event.start + wait, {})
+        yield span("Memcpy", place, row + 1, event.start + wait, event.end, facts)
 
 
 # -- overlap -----------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ BASE = ("Device_id", "Model ID", "Task ID", "Stream ID", "Op Name", "OP Type", "
         "Task Start Time(us)", "Task Duration(us)", "Task Wait Time(us)")  # fmt: skip
 TENSORS = ("Block Num", "Mix Block Num", "HF32 Eligible", "Input Shapes", "Input Data Types", "Input Formats",
            "Output Shapes", "Output Data Types", "Output Formats", "Context ID")  # fmt: skip
+OLD_NAMES = ("Block Dim", "Mix Block Dim")  # of Block Num and Mix Block Num until CANN 8: some readers know only these
 NOT_A_MODEL = 4294967295
 TASK_TYPES = {"AICORE": "AI_CORE", "AIC": "AI_CORE", "AIV": "AI_VECTOR_CORE", "MIX": "MIX_AIC"}
 DTYPES = {"float32": "FLOAT", "bfloat16": "DT_BF16", "float64": "DOUBLE"}
@@ -51,8 +52,8 @@ def table(store: EventStore, soc: Soc, counters: bool = True) -> tuple[list[str]
             fixed = known[key] = _tensors(event)
             if counters:
                 fixed += _split(event, soc) if split else _coupled(event, soc)
-        rows.append([*_base(event, wait), *fixed])
-    return [*BASE, *TENSORS, *(_pmu_header(split) if counters else ())], rows
+        rows.append([*_base(event, wait), *fixed, *fixed[:2]])
+    return [*BASE, *TENSORS, *(_pmu_header(split) if counters else ()), *OLD_NAMES], rows
 
 
 def _base(event: Event, wait: int) -> list[object]:

@@ -1,6 +1,7 @@
 """Which operator of a framework, and which step, a task of a device belongs to.
 
-A task belongs to the innermost operator that ran on its host thread when it was enqueued. A step is a span of the host;
+A task belongs to the innermost operator that ran on its host thread when it was enqueued; without a framework the calls
+of acl take the place of operators. A step is a span of the host;
 what it enqueued belongs to it, also where the device is late.
 """
 
@@ -19,7 +20,8 @@ class Scopes:
     index in it."""
 
     def __init__(self, store: EventStore) -> None:
-        self.ops = sorted(store.of_kind("op"), key=lambda e: (e.thread, e.start, -e.end))
+        ops = list(store.of_kind("op")) or list(store.of_kind("api"))
+        self.ops = sorted(ops, key=lambda e: (e.thread, e.start, -e.end))
         self.parent: list[int] = []
         self.children: dict[int, list[int]] = defaultdict(list)
         self._of_thread: dict[int, list[int]] = defaultdict(list)

@@ -22,6 +22,16 @@ class EventStore:
         picked = [e for e in self.events if e.kind in ("kernel", "aicpu")]
         return sorted(picked, key=lambda e: (e.device, e.start, e.stream, e.task))
 
+    def devices(self) -> list[int]:
+        """Devices that executed something."""
+        return sorted({e.device for e in self.events if e.stream >= 0})
+
+    def of_device(self, device: int) -> EventStore:
+        """What happened on a device or was called for it, and what the host did for none."""
+        found = EventStore()
+        found.events = [e for e in self.events if e.device in (device, -1)]
+        return found
+
     def of_kind(self, *kinds: str) -> Iterator[Event]:
         return (e for e in self.events if e.kind in kinds)
 

@@ -1,24 +1,35 @@
 """Everything a profiled run leaves behind: ``report.html`` with its data ``events.json``, ``op_table.txt``,
-``op_summary.csv``, ``trace.json``, ``summary.json`` and msprof's ``PROF_*`` tree."""
+``op_summary.csv``, ``trace.json``, ``summary.json`` and the trees that Huawei's tools read."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.profiling import msprof, op_summary, optable, perfetto, report
+from ascend_sim.profiling import ascend_pt, msprof, op_summary, optable, perfetto, report
 from ascend_sim.profiling.report_data import report_data
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import Soc
 
+LAYOUTS = ("msprof", "ascend_pt")
 
-def write_all(store: EventStore, soc: Soc, folder: Path) -> None:
-    """Write all files into ``folder`` (made when missing)."""
+
+def write_all(store: EventStore, soc: Soc, folder: Path, layouts: Sequence[str] = LAYOUTS[:1]) -> None:
+    """Write all files into ``folder`` (made when missing), and the tree of every one of `LAYOUTS` that is asked for:
+    one ``PROF_*`` of the whole run, or an ``*_ascend_pt`` per device."""
     write_plain(store, soc, folder)
-    msprof.write(store, soc, folder)
+    if "msprof" in layouts:
+        msprof.write(store, soc, folder)
+    if "ascend_pt" in layouts:
+        now, devices = datetime.now(), store.devices()
+        for device in devices:
+            rank = device if len(devices) > 1 else -1
+            ascend_pt.write(store.of_device(device), soc, folder, worker=f"device_{device}", now=now, rank=rank)
 
 
 def write_plain(store: EventStore, soc: Soc, folder: Path) -> None:

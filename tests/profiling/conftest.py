@@ -14,6 +14,7 @@ from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import Soc, load_soc
 
 Recorded = tuple[EventStore, Soc]
+US = 1_000_000
 
 
 def spec(*shape: int) -> TensorSpec:
@@ -61,6 +62,35 @@ def _kernel(
                  "part": part}  # fmt: skip
         store(Event("kernel", name, device, 3, task, begin, end, 0, facts))
     return end
+
+
+def framework(store: EventStore) -> EventStore:
+    """The run as a training loop: a step per execution of a model on device 0, an operator around each call."""
+    found = EventStore()
+    found.events = list(store.events)
+    calls = [e for e in store.events if e.kind == "api" and e.device == 0]
+    for number, call in enumerate(calls):
+        begin, end = call.start, call.end + US // 2
+        shapes = {"shapes": ((256, 128), (), (128, 512)), "types": ("c10::Half", "Scalar", "c10::Half")}
+        found(Event("step", "step", -1, -1, 0, begin, end + US // 4, 0, {"step": number + 3}))
+        found(Event("op", "aten::linear", -1, -1, 0, begin, end, 0, {"sequence": number, **shapes}))
+        found(Event("op", "aten::mm", -1, -1, 0, begin + 10, end - 10, 0, {"stack": "train.py(7): step"}))
+        memory = {"component": "PTA", "address": 512 * number, "nbytes": 2048, "allocated": 2048, "reserved": 1 << 21}
+        found(Event("memory", "block", 0, -1, 0, begin + 20, begin + 20, 0, memory))
+        if number == 0:
+            gone = memory | {"nbytes": -2048, "allocated": 0}
+            found(Event("memory", "block", 0, -1, 0, end, end, 0, gone))
+    ring = {"nbytes": 10**6, "wait": US, "link": "HCCS", "ranks": (0, 1), "queued": calls[0].start}
+    last = max(e.end for e in store.events)
+    for start in (calls[0].start, last):
+        found(Event("collective", "hcom_allReduce_", 0, 5, 77, start, start + 4 * US, 0, ring | {"queued": start}))
+    return found
+
+
+@pytest.fixture(scope="session")
+def trained() -> Callable[[EventStore], EventStore]:
+    """Makes a run one of a framework."""
+    return framework
 
 
 @pytest.fixture(scope="session")
