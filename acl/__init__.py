@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from acl import _descs, _init, _names
+from acl import _descs, _init, _names, _rt_options
 from acl import blas as blas
 from acl import fv as fv
 from acl import himpi as himpi
@@ -20,7 +20,7 @@ from acl import prof as prof
 from acl import rt as rt
 from acl import util as util
 
-for _part in (_init, _descs):
+for _part in (_init, _descs, _rt_options):
     for _name, _value in vars(_part).items():
         if getattr(_value, "acl_name", "") == f"acl.{_name}":
             globals()[_name] = _value

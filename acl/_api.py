@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from acl import errors
+from acl._support import MISSING_ON
 from ascend_sim.runtime.host import host_thread
 from ascend_sim.runtime.observe import Event
 from ascend_sim.runtime.system import MachineError, running, system
@@ -117,15 +118,34 @@ def _convert(name: str, args: tuple[Any, ...], checks: tuple[tuple[int, Callable
     return converted
 
 
-def api(name: str, c_name: str, cost: str = "none") -> Callable[[F], F]:
+def _only_elsewhere(name: str, function: Callable[..., Any], archs: tuple[str, ...]) -> Callable[..., Any]:
+    """``function``, refused on chips of these architectures as on hardware."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        machine = system()
+        if machine.soc.chip.arch in archs:
+            return _refuse(
+                name, errors.RT_FEATURE_NOT_SUPPORT, f"{machine.soc.name} has no {name}: other products support it."
+            )
+        return function(*args)
+
+    return call
+
+
+def api(name: str, c_name: str, cost: str = "none", *, supported: bool = True) -> Callable[[F], F]:
     """Make ``name`` (``acl.rt.malloc``) out of a function with positional-only, annotated parameters.
 
     ``cost`` is the kind of host time a call takes (key of `ascend_sim.runtime.system.System.costs`); calls that
-    only keep books on the host (``none``) are free and leave no event.
+    only keep books on the host (``none``) are free and leave no event. ``supported`` False marks a function that only
+    explains why it cannot be simulated.
     """
 
     def decorate(function: F) -> F:
         checks, required, most = _plan(function)
+        archs = MISSING_ON.get(name)
+        if archs is not None:
+            function = _only_elsewhere(name, function, archs)  # type: ignore[assignment]
         ints = tuple(i for i, check in checks if check is operator.index)
         only_ints = len(ints) == most
         short = name.rsplit(".", 1)[1]
@@ -179,6 +199,8 @@ def api(name: str, c_name: str, cost: str = "none") -> Callable[[F], F]:
                 return result
 
         call.acl_name = name  # type: ignore[attr-defined]
+        if not supported:
+            call.unsupported = True  # type: ignore[attr-defined]
         return call  # type: ignore[return-value]
 
     return decorate

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from acl import errors, handles
@@ -96,7 +98,30 @@ def event_of(handle: int) -> tuple[DeviceEvent | None, int]:
     return event, 0
 
 
-_FAILURES = {"model": errors.RT_MODEL_EXECUTE, "aicore": errors.RT_AICORE_EXCEPTION, "copy": errors.RT_DRV_INTERNAL}
+_FAILURES = {
+    "model": errors.RT_MODEL_EXECUTE,
+    "aicore": errors.RT_AICORE_EXCEPTION,
+    "aicore timeout": errors.RT_AICORE_TIMEOUT,
+    "copy": errors.RT_DRV_INTERNAL,
+    "dvpp": errors.RT_AICPU_EXCEPTION,
+    "timeout": errors.RT_TASK_TIMEOUT,
+}
+
+
+def failure_code(kind: str) -> int:
+    """The return code that stands for a failed task."""
+    return _FAILURES.get(kind, errors.RT_INTERNAL)
+
+
+_OWN = (os.path.dirname(__file__), os.path.join(os.path.dirname(os.path.dirname(__file__)), "torch_npu"))
+
+
+def caller() -> tuple[str, int]:
+    """File and line of the program that called into pyACL."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 def task_failure(stream: Stream) -> int:
@@ -104,14 +129,19 @@ def task_failure(stream: Stream) -> int:
     failure = stream.take_failure()
     if failure is None:
         return 0
-    return errors.fail(_FAILURES.get(failure.kind, errors.RT_INTERNAL), str(failure))
+    related = f"task {failure.task} of stream {stream.id}, submitted by thread {failure.thread}"
+    if failure.where is not None:
+        related += f" at {failure.where[0]}:{failure.where[1]}"
+    return errors.fail(failure_code(failure.kind), str(failure), f"{related}.")
 
 
 __all__ = [
     "System",
+    "caller",
     "current",
     "current_device",
     "event_of",
+    "failure_code",
     "handle_of",
     "on_stream",
     "stream_of",

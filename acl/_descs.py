@@ -79,6 +79,7 @@ class TensorDesc:
     placement: int = 0
     dynamic_input: str = ""
     address: int = 0
+    others: list[int] = field(default_factory=list)  # further descriptions that came with this one
 
     @property
     def elements(self) -> int:
@@ -173,7 +174,10 @@ def create_tensor_desc(data_type: int, dims: list[int], format: int, /) -> int:
 
 @api("acl.destroy_tensor_desc", "aclDestroyTensorDesc")
 def destroy_tensor_desc(desc_ptr: int, /) -> None:
-    if desc_of(desc_ptr) is not None:
+    desc = desc_of(desc_ptr)
+    if desc is not None:
+        for other in desc.others:
+            handles.drop(other)
         handles.drop(desc_ptr)
 
 
@@ -259,12 +263,13 @@ def get_tensor_desc_address(desc_ptr: int, /) -> int:
 
 @api("acl.get_tensor_desc_by_index", "aclGetTensorDescByIndex")
 def get_tensor_desc_by_index(desc_ptr: int, index: int, /) -> int:
-    if desc_of(desc_ptr) is None:
+    desc = desc_of(desc_ptr)
+    if desc is None:
         return 0
-    if index != 0:
-        errors.bad("index", index, "0: the handle holds one description")
+    if not 0 <= index <= len(desc.others):
+        errors.bad("index", index, f"below {len(desc.others) + 1}, the number of descriptions")
         return 0
-    return desc_ptr
+    return desc.others[index - 1] if index else desc_ptr
 
 
 @api("acl.trans_tensor_desc_format", "aclTransTensorDescFormat")

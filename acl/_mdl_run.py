@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from acl import _model, errors, handles
 from acl._api import api
-from acl._common import current, on_stream, system, task_failure
+from acl._common import caller, current, on_stream, system, task_failure
 from acl._descs import DTYPE_NUMBERS, DTYPES, DataBuffer
 from acl._mdl_desc import Dataset, dataset_of
 from acl._mdl_load import ready
@@ -23,6 +23,7 @@ from ascend_sim.runtime.tasks import ModelTask, Step
 
 if TYPE_CHECKING:
     from ascend_sim.graph.om.inout import IoDesc
+    from ascend_sim.ops.schema import OpCall
     from ascend_sim.runtime.device import Device
 
 
@@ -176,7 +177,20 @@ def _model_task(model: Model, given: list[_Bound], wanted: list[_Bound], variant
                 _model.write(target.place, target.size, array)
 
     key = (model.id, variant, *in_addresses, -1, *out_addresses)
-    return ModelTask(loaded.name, model.id, plan, compute, exclusive=synchronous, key=key)
+    task = ModelTask(loaded.name, model.id, plan, compute, exclusive=synchronous, key=key)
+    task.where = caller()
+
+    def first() -> tuple[str, OpCall, Sequence[int]] | None:
+        """The first operator that touches a buffer which is gone, else the first of all."""
+        gone = {b.place.address for b in (*given, *wanted) if b.place.block is not None and not b.place.block.alive}
+        table = loaded.operator_addresses(in_addresses, out_addresses, variant)
+        for node, addresses in table:
+            if gone.intersection(addresses) or not gone:
+                return node.name, node.call, addresses
+        return None
+
+    task.first = first
+    return task
 
 
 @api("acl.mdl.execute", "aclmdlExecute", "launch")

@@ -43,7 +43,7 @@ _TABLE: Final[dict[str, str]] = {
         get_user_dev_id_by_logic_dev_id:1:0r get_logic_dev_id_by_phy_dev_id:1:0r get_phy_dev_id_by_logic_dev_id:1:0r
         device_get_uuid:1:dr device_peer_access_status:2:0r device_can_access_peer:2:0r device_enable_peer_access:2:r
         device_disable_peer_access:1:r device_get_bare_tgid:0:0r set_sys_param_opt:2:r get_sys_param_opt:1:0r
-        synchronize_device:0:r synchronize_device_with_timeout:*:r get_overflow_status:3:r reset_overflow_status:1:r
+        synchronize_device:0:r synchronize_device_with_timeout:1:r get_overflow_status:3:r reset_overflow_status:1:r
         create_context:1:0r destroy_context:1:r set_context:1:r get_context:0:0r ctx_get_current_default_stream:0:0r
         ctx_set_sys_param_opt:2:r ctx_get_sys_param_opt:1:0r get_primary_ctx_state:1:00r create_stream:0:0r
         create_stream_with_config:2:0r destroy_stream:1:r destroy_stream_force:1:r set_stream_overflow_switch:2:r
@@ -58,13 +58,13 @@ _TABLE: Final[dict[str, str]] = {
         query_event_wait_status:1:0r synchronize_event:1:r synchronize_event_with_timeout:2:r event_elapsed_time:2:fr
         event_get_timestamp:1:0r get_event_id:1:0r get_event_avail_num:0:0r stream_wait_event:2:r
         set_op_wait_timeout:1:r
-        create_notify:*:0r destroy_notify:*:r record_notify:*:r wait_and_reset_notify:*:r get_notify_id:*:0r
-        notify_batch_reset:*:r notify_get_export_key:*:sr notify_set_import_pid:*:r notify_import_by_key:*:0r
+        create_notify:1:0r destroy_notify:1:r record_notify:2:r wait_and_reset_notify:3:r get_notify_id:1:0r
+        notify_batch_reset:1:r notify_get_export_key:3:sr notify_set_import_pid:2:r notify_import_by_key:2:0r
         subscribe_report:2:r unsubscribe_report:2:r process_report:1:r launch_callback:4:r
         set_exception_info_callback:?:r get_error_code_from_exception_info:1:0 get_task_id_from_exception_info:1:0
         get_stream_id_from_exception_info:1:0 get_thread_id_from_exception_info:1:0
         get_device_id_from_exception_info:1:0
-        get_thread_last_task_id:0:0r reduce_async:7:r set_op_execute_time_out:1:r set_op_execute_timeout_v2:*:0r
+        get_thread_last_task_id:0:0r reduce_async:7:r set_op_execute_time_out:1:r set_op_execute_timeout_v2:1:0r
         get_op_timeout_interval:0:0r get_op_execute_timeout:0:0r peek_at_last_error:1:r get_last_error:1:r malloc:2:0r
         malloc_align32:2:0r malloc_cached:2:0r malloc_with_cfg:3:0r malloc_for_task_scheduler:3:0r free:1:r
         mem_flush:2:r
@@ -74,19 +74,19 @@ _TABLE: Final[dict[str, str]] = {
         release_mem_address:1:r malloc_physical:3:0r free_physical:1:r map_mem:5:r unmap_mem:1:r
         mem_export_to_shareable_handle:3:0r mem_set_pid_to_shareable_handle:2:r mem_import_from_shareable_handle:2:0r
         mem_get_allocation_granularity:2:0r pointer_get_attributes:1:dr host_register:3:0r host_register_v2:3:r
-        host_unregister:1:r host_get_device_pointer:2:0r cmo_async:*:r ipc_mem_get_export_key:4:sr
+        host_unregister:1:r host_get_device_pointer:2:0r cmo_async:4:r ipc_mem_get_export_key:4:sr
         ipc_mem_set_import_pid:2:r ipc_mem_import_by_key:2:0r ipc_mem_close:1:r value_write:4:r value_wait:4:r
-        get_mem_uce_info:2:lr mem_uce_repair:2:r allocator_create_desc:*:0 allocator_destroy_desc:*:r
-        allocator_set_obj_to_desc:*:r allocator_set_alloc_func_to_desc:*:r allocator_set_free_func_to_desc:*:r
-        allocator_set_alloc_advise_func_to_desc:*:r allocator_set_get_addr_from_block_func_to_desc:*:r
-        allocator_register:*:r allocator_unregister:*:r binary_load_from_file:2:0r binary_load_from_data:3:0r
+        get_mem_uce_info:2:lr mem_uce_repair:2:r allocator_create_desc:0:0 allocator_destroy_desc:1:r
+        allocator_set_obj_to_desc:2:r allocator_set_alloc_func_to_desc:2:r allocator_set_free_func_to_desc:2:r
+        allocator_set_alloc_advise_func_to_desc:2:r allocator_set_get_addr_from_block_func_to_desc:2:r
+        allocator_register:2:r allocator_unregister:1:r binary_load_from_file:2:0r binary_load_from_data:3:0r
         get_function_addr:1:00r get_function_name:2:sr register_cpu_func:3:0r create_binary:2:0 destroy_binary:1:r
         binary_load:1:0r binary_unload:1:r binary_get_function:2:0r launch_kernel:5:r launch_kernel_with_config:6:r
         kernel_args_init:1:0r kernel_args_init_by_user_mem:4:r kernel_args_get_mem_size:2:0r
         kernel_args_get_handle_mem_size:1:0r kernel_args_append:3:0r kernel_args_append_place_holder:1:0r
         kernel_args_get_place_holder_buffer:3:0r kernel_args_para_update:4:r kernel_args_finalize:1:r
-        launch_kernel_with_host_args:*:r device_set_limit:*:r device_get_limit:*:0r set_group:*:r get_group_count:0:0r
-        create_group_info:0:0 destroy_group_info:*:r get_all_group_info:*:r get_group_info_detail:*:0r
+        launch_kernel_with_host_args:8:r device_set_limit:2:r device_get_limit:1:0r set_group:1:r get_group_count:0:0r
+        create_group_info:0:0 destroy_group_info:1:r get_all_group_info:1:r get_group_info_detail:3:0r
     """,
     "mdl": """
         load_from_file:1:0r load_from_mem:2:0r load_from_file_with_mem:5:0r load_from_mem_with_mem:6:0r

@@ -16,6 +16,7 @@ from ascend_sim.runtime.stream import TaskFailure
 
 if TYPE_CHECKING:
     from ascend_sim.ops.schema import OpCall, TensorSpec
+    from ascend_sim.runtime.device import Device
 
 _HOST_PLACES = (1, 2)  # values of acl.set_tensor_place_ment that mean host memory
 _SMALL = 1 << 16  # bytes of an input that may decide shapes
@@ -253,7 +254,7 @@ def bind(
     return Bound(call, tuple(sources), tuple(targets))
 
 
-def compute(bound: Bound) -> None:
+def compute(bound: Bound, device: Device) -> None:
     """Read the inputs, run the operator, write the outputs (when its task ends)."""
     for place in (*bound.inputs, *bound.outputs):
         if place is not None and place.block is not None and not place.block.alive:
@@ -281,9 +282,23 @@ def compute(bound: Bound) -> None:
     )
     with np.errstate(all="ignore"):
         results = ops.values(plain, arrays)
+    if device.watches_overflow and not device.overflowed:
+        device.overflowed = _overflowed(arrays, results)
     for place, spec, result in zip(bound.outputs, call.outputs, results, strict=True):
         if place is not None:
             _model.write(place, spec.nbytes, to_storage(result, spec))
+
+
+def _overflowed(inputs: Sequence[Any], results: Sequence[Any]) -> bool:
+    """Whether finite inputs gave infinities or NaN."""
+    import numpy as np
+
+    def finite(array: Any) -> bool:
+        if array is None or array.dtype.kind not in "fV":
+            return True
+        return bool(np.isfinite(array.astype(np.float32) if array.dtype.itemsize < 4 else array).all())
+
+    return all(map(finite, inputs)) and not all(map(finite, results))
 
 
 def _bytes(place: Place | None, spec: TensorSpec) -> Any:

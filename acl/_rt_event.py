@@ -236,16 +236,3 @@ def get_event_avail_num() -> tuple[int, int]:
         return 0, errors.RT_CONTEXT_NULL
     return max(0, context.device.soc.limits.events - context.device.events), 0
 
-
-@api("acl.rt.set_op_wait_timeout", "aclrtSetOpWaitTimeout", "api")
-def set_op_wait_timeout(timeout_s: int, /) -> int:
-    if current() is None:
-        return errors.RT_CONTEXT_NULL
-    return 0
-
-
-@api("acl.rt.set_op_execute_time_out", "aclrtSetOpExecuteTimeOut", "api")
-def set_op_execute_time_out(timeout_s: int, /) -> int:
-    if current() is None:
-        return errors.RT_CONTEXT_NULL
-    return 0

@@ -13,6 +13,7 @@ from ascend_sim.runtime.stream import Stream
 
 _FAILURE_MODE, _OVERFLOW, _TAG = 1, 2, 3  # attributes of a stream ("hicann/runtime", aclrtStreamAttr)
 _ATTRIBUTES = {_FAILURE_MODE: "failureMode", _OVERFLOW: "overflowSwitch", _TAG: "userCustomTag"}
+_CANN_ATTRIBUTES = 3  # infinity and NaN on overflow, bfloat16, operator binaries ("hicann/runtime", aclCannAttr)
 
 
 @api("acl.rt.peek_at_last_error", "aclrtPeekAtLastError")
@@ -71,6 +72,12 @@ def _set_attribute(stream: int, attribute: int, value: int) -> int:
     found, ret = on_stream(stream)
     if found is None:
         return ret
+    if attribute == _FAILURE_MODE:
+        if found.context is not None and found is found.context.default_stream:
+            return errors.fail(errors.RT_PARAM_INVALID, "the default stream has no failure mode.")
+        found.stops_on_failure = value == 1
+    if attribute == _OVERFLOW and value == 1:
+        found.device.watches_overflow = True
     found.attributes[attribute] = value
     return 0
 
@@ -141,3 +148,36 @@ def device_peer_access_status(device_id: int, peer_device_id: int, /) -> tuple[i
             expected = f"0..{len(machine.devices) - 1}"
             return 0, errors.bad("device_id", value, expected, code=errors.RT_INVALID_DEVICE)
     return int(peer_device_id in machine.devices[device_id].peers), 0
+
+
+# -- what software and chip can do -------------------------------------------------------------------------
+
+
+def _has(attribute: int) -> bool:
+    """Infinity and NaN, and bfloat16, came with cores that have their own vector units; binaries are everywhere."""
+    return attribute == 2 or system().soc.chip.split_cores
+
+
+@api("acl.get_cann_attribute_list", "aclGetCannAttributeList", "api")
+def get_cann_attribute_list() -> tuple[list[int], int, int]:
+    found = [a for a in range(_CANN_ATTRIBUTES) if _has(a)]
+    return found, len(found), 0
+
+
+@api("acl.get_cann_attribute", "aclGetCannAttribute", "api")
+def get_cann_attribute(attr: int, /) -> tuple[int, int]:
+    if not 0 <= attr < _CANN_ATTRIBUTES:
+        return 0, errors.bad("attr", attr, "0 (infinity and NaN), 1 (bfloat16) or 2 (operator binaries)")
+    return int(_has(attr)), 0
+
+
+@api("acl.get_device_capability", "aclGetDeviceCapability", "api")
+def get_device_capability(device_id: int, device_info: int, /) -> tuple[int, int]:
+    machine = system()
+    if not 0 <= device_id < len(machine.devices):
+        return 0, errors.bad("device_id", device_id, f"0..{len(machine.devices) - 1}", code=errors.RT_INVALID_DEVICE)
+    soc = machine.soc
+    figures = {0: soc.cores.ai_core_count, 1: soc.cores.vector_core_count, 2: soc.memory.l2_bytes}
+    if device_info not in figures:
+        return 0, errors.bad("device_info", device_info, "0 (AI cores), 1 (vector cores) or 2 (bytes of L2)")
+    return figures[device_info], 0

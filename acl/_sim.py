@@ -133,7 +133,21 @@ def flush_l2(device: int) -> None:
 
 def reset() -> None:
     """Start over as in a new process: no machine, no handles, not initialized (for tests)."""
-    from acl import _init, _mdl_load, _model, errors, handles, op, prof, util
+    from acl import (
+        _init,
+        _mdl_load,
+        _model,
+        _rt_allocator,
+        _rt_exception,
+        _rt_kernel,
+        _rt_notify,
+        _rt_virtual,
+        errors,
+        handles,
+        op,
+        prof,
+        util,
+    )
     from ascend_sim.runtime import system as machine
 
     machine.discard()
@@ -141,5 +155,6 @@ def reset() -> None:
     _model.forget_all()
     errors.set_process_wide(False)
     errors.take_messages()
-    for module in (_init, _mdl_load, op, prof, util):
+    parts = (_rt_allocator, _rt_exception, _rt_kernel, _rt_notify, _rt_virtual)
+    for module in (_init, _mdl_load, *parts, op, prof, util):
         module.forget_all()

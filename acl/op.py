@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from acl import _names, _op_attr, errors, handles
 from acl._api import api
-from acl._common import current, on_stream
+from acl._common import caller, current, on_stream
 from acl._descs import DataBuffer, TensorDesc, desc_of
 from acl._op_attr import OpAttr
 from acl._op_call import Prepared, bind, buffers, compute, descs, infer, known, prepare
+from acl._rt_limits import cores_of_thread
 from ascend_sim.runtime.host import host_thread
 from ascend_sim.runtime.stream import Stream
 from ascend_sim.runtime.tasks import OpTask
@@ -96,7 +97,10 @@ def _launch(
     if isinstance(bound, int):
         return bound
     sources, targets = bound.addresses()
-    stream.submit(OpTask(bound.call, sources, targets, lambda: compute(bound)), host_thread())
+    device = stream.device
+    task = OpTask(bound.call, sources, targets, lambda: compute(bound, device), cores=cores_of_thread(device))
+    task.where = caller()
+    stream.submit(task, host_thread())
     return 0
 
 

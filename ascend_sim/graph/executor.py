@@ -392,6 +392,14 @@ class LoadedModel:
         for node, addresses in zip(chosen.calls, table, strict=True):
             yield node, op_timing(node.call, soc, l2, addresses)
 
+    def operator_addresses(
+        self, inputs: Sequence[int], outputs: Sequence[int], variant: int = 0
+    ) -> Iterable[tuple[NodeCall, list[int]]]:
+        """The device operators in order, each with the addresses of its inputs and outputs."""
+        chosen = self._variant(variant)
+        table = chosen.addresses(self._work, self._weight, self._data(inputs), outputs)
+        return zip(chosen.calls, table, strict=True)
+
     def _default_buffers(self, variant: int) -> tuple[list[int], list[int]]:
         cursor = max(self._work + self.work_size, self._weight + self.weight_size)
         groups: list[list[int]] = []

@@ -50,7 +50,7 @@ def locate(system: System, address: int, nbytes: int, write: bool, what: str) ->
                     f"{what} {address:#x} + {nbytes} B passes the end of its block: {block.size} B allocated by "
                     f"{block.owner} at {block.address:#x}, {max(0, room)} B from here to its end"
                 )
-            return Place(address, arena.device, block)
+            return Place(address, block.device, block)
     if not system.probe.ok(address, nbytes, write):
         access = "writable" if write else "readable"
         raise BadAddress(f"{what} {address:#x} + {nbytes} B is not {access} memory of this process")
@@ -97,6 +97,8 @@ def copy_now(
             ctypes.memmove(dst.address, src.address, width)
         else:
             move(dst.address, src.address, width, rows, dst_pitch, src_pitch)
+        if device.system.conditions.waiting:
+            device.system.conditions.poke(start + duration)
     thread.now = start + duration
     observers = device.system.observers
     if observers.active:
@@ -115,6 +117,8 @@ def fill_now(device: Device, thread: HostThread, place: Place, value: int, nbyte
         duration = device.link.ps("set", nbytes)
         start = device.reserve_channel("set", thread.now, duration)
         ctypes.memset(place.address, value, nbytes)
+        if device.system.conditions.waiting:
+            device.system.conditions.poke(start + duration)
     thread.now = start + duration
     observers = device.system.observers
     if observers.active:

@@ -59,6 +59,10 @@ class Device:
         self.channels = {"h2d": 0, "d2h": 0, "d2d": 0, "p2p": 0, "set": 0}
         self.references = 0
         self.options: dict[str, int] = {}
+        self.limits: dict[int, int] = {}  # cores that this process may use: 0 AI or cube cores, 1 vector cores
+        self.watches_overflow = False  # somebody asks whether results of operators overflowed
+        self.overflowed = False
+        self._narrow: dict[tuple[int, int], Soc] = {}
         self.peers: set[int] = set()  # devices whose memory this one may touch
         self.default_context: Context | None = None
         self.contexts: list[Context] = []
@@ -70,6 +74,7 @@ class Device:
         self.busy_streams = 0  # streams with unfinished tasks
         self._next_stream = 0
         self._next_event = 0
+        self._next_notify = 0
         self._turns: list[tuple[int, int, SimEvent]] = []
         self._l2: Any = None
         self._replays: OrderedDict[tuple[Hashable, Hashable], tuple[list[Step], Hashable, int]] = OrderedDict()
@@ -135,6 +140,22 @@ class Device:
         self._next_stream += 1
         self.streams[stream.id] = stream
         return stream
+
+    def narrowed(self, cores: tuple[int, int]) -> Soc:
+        """The chip as operators see it that may use so many AI or cube cores and vector cores only."""
+        soc = self._narrow.get(cores)
+        if soc is None:
+            cube, vector = cores
+            figures = {"cores.ai_core_count": cube}
+            if self.soc.cores.vector_core_count:
+                figures["cores.vector_core_count"] = vector
+            soc = self._narrow[cores] = self.soc.override(figures)
+        return soc
+
+    def next_notify(self) -> int:
+        """A number for a new notify."""
+        self._next_notify += 1
+        return self._next_notify - 1
 
     def next_event(self) -> int:
         """A number for a new event."""

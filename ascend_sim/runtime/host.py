@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ascend_sim.runtime.context import Context
+    from ascend_sim.runtime.stream import Stream
 
 _MESSAGES = 64  # kept per thread until somebody reads them
 _index = itertools.count()
@@ -19,7 +20,7 @@ class HostThread:
     ``messages`` what went wrong (newest first), ``index`` a number in order of first use, ``call`` the API
     function it is in, ``last_error`` and ``last_task`` the latest code and task number."""
 
-    __slots__ = ("call", "context", "ident", "index", "last_error", "last_task", "messages", "now")
+    __slots__ = ("call", "context", "ident", "index", "last_error", "last_task", "limited_by", "messages", "now")
 
     def __init__(self) -> None:
         self.now = 0
@@ -30,6 +31,7 @@ class HostThread:
         self.index = next(_index)
         self.last_error = 0
         self.last_task = 0
+        self.limited_by: Stream | None = None  # whose limits of cores operators of this thread keep
 
     def join(self, time: int) -> None:
         """Something that happened at ``time`` (ps) is known to this thread from now on."""

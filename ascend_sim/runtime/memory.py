@@ -35,11 +35,12 @@ class OutOfMemory(MemoryError):
         self.requested = requested
         self.free = arena.capacity - arena.used
         self.total = arena.capacity
-        self.holders = sorted(arena.blocks.values(), key=lambda b: (-b.padded, b.address))[:3]
+        held = [*arena.blocks.values(), *arena.claims.values()]
+        self.holders = sorted(held, key=lambda b: (-b.padded, b.address))[:3]
         top = ", ".join(f"{b.size} B at {b.address:#x} ({b.owner})" for b in self.holders) or "none"
         super().__init__(
             f"{arena.name} out of memory: requested {requested} B, free {self.free} B of {self.total} B "
-            f"in {len(arena.blocks)} blocks; largest holders: {top}"
+            f"in {len(held)} blocks; largest holders: {top}"
         )
 
 
@@ -83,6 +84,7 @@ class Arena:
         self.device = device
         self.blocks: dict[int, Block] = {}
         self.freed: OrderedDict[int, Block] = OrderedDict()
+        self.claims: dict[int, Block] = {}  # physical memory without addresses, by serial number
         self.used = 0
         self.peak = 0
         self.changed: Callable[[Block, int], None] | None = None  # told (block, bytes taken or -bytes given back)
@@ -161,6 +163,23 @@ class Arena:
         elif recycled:
             ctypes.memset(address, POISON, room if room <= KEEP_PAGES else POISON_FRESH)
         return block
+
+    def claim(self, size: int, owner: str) -> int:
+        """Count physical memory that is not addressed here; returns a number for `unclaim`."""
+        with self._lock:
+            if self.used + size > self.capacity:
+                raise OutOfMemory(self, size)
+            self._serial += 1
+            self.claims[self._serial] = Block(self, 0, size, size, owner, self._serial)
+            self.used += size
+            self.peak = max(self.peak, self.used)
+            return self._serial
+
+    def unclaim(self, serial: int) -> None:
+        with self._lock:
+            block = self.claims.pop(serial, None)
+            if block is not None:
+                self.used -= block.padded
 
     def _take(self, room: int, align: int) -> int:
         free = self._sizes.get(room)

@@ -32,7 +32,7 @@ class Scheduler:
 
     def _next(self, device: Device, limit: int | None) -> Device | None:
         """The device to step: the target, or one whose event it waits for; earliest next event first."""
-        if not device.foreign:
+        if not device.foreign and not device.watching:
             when = device.env.peek()
             return device if when != _INFINITY and (limit is None or when <= limit) else None
         seen, todo, best, best_when = {device.index}, [device], None, _INFINITY
@@ -41,8 +41,10 @@ class Scheduler:
             when = current.env.peek()
             if when < best_when and (limit is None or when <= limit):
                 best, best_when = current, when
-            for record in current.foreign:
-                other = record.device
+            others = [record.device for record in current.foreign]
+            if current.watching:
+                others += device.system.devices.active()
+            for other in others:
                 if other is not None and other.index not in seen:
                     seen.add(other.index)
                     todo.append(other)

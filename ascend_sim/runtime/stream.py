@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from simpy.events import Event as SimEvent
@@ -14,16 +14,24 @@ from ascend_sim.runtime.scheduler import Wait
 if TYPE_CHECKING:
     from ascend_sim.runtime.context import Context
     from ascend_sim.runtime.device import Device
+    from ascend_sim.runtime.memory import Block
     from ascend_sim.runtime.reports import Reporter
     from ascend_sim.runtime.tasks import Task
 
 
 class TaskFailure(Exception):
-    """A task went wrong on the device. ``kind`` is ``model``, ``aicore``, ``copy`` or ``inner``."""
+    """A task went wrong on the device. ``kind`` is ``model``, ``aicore``, ``copy``, ``timeout`` or ``inner``; ``task``
+    is the number of the task in its stream, ``thread`` and ``where`` say who submitted it."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+        self.task = 0
+        self.thread = 0
+        self.where: tuple[str, int] | None = None
+
+
+failure_listeners: list[Callable[[Stream, Task, TaskFailure], None]] = []  # told of every failed task
 
 
 class Stream:
@@ -37,6 +45,7 @@ class Stream:
         self.priority = priority
         self.flags = flags
         self.attributes: dict[int, int] = {}
+        self.limits: dict[int, int] = {}  # cores its operators may use, as `Device.limits`
         self.handle = 0  # what a face calls it
         self.alive = True
         self.queue: deque[Task] = deque()
@@ -44,7 +53,10 @@ class Stream:
         self.completed = 0
         self.free_at = 0
         self.failure: TaskFailure | None = None
+        self.stops_on_failure = False  # drop the rest of the queue when a task fails, and what comes later
+        self.stopped = False
         self.reporter: Reporter | None = None
+        self.held: list[Block] = []  # memory that goes when the stream goes
         self.callbacks = 0  # callback tasks not yet handed to their thread
         self._wake: SimEvent | None = None
         self._started = False
@@ -61,6 +73,9 @@ class Stream:
             if depth and len(self.queue) >= depth:
                 scheduler.wait(self.device, lambda: len(self.queue) < depth)
                 thread.join(self.free_at)
+            if self.stopped:
+                task.cancel(self)
+                return
             self.submitted += 1
             task.sequence = self.submitted
             task.ready = thread.now
@@ -92,10 +107,12 @@ class Stream:
                 yield device.turn(begin, self.id)
             try:
                 self.free_at = max(self.free_at, (yield from task.run(self, begin)))
+                if device.system.conditions.waiting and task.writes:
+                    device.system.conditions.poke(self.free_at)
             except TaskFailure as failure:
-                self._fail(failure)
+                self._fail(task, failure)
             except Exception as error:  # a task must never take the device down
-                self._fail(TaskFailure("inner", f"task {task.name!r} failed: {type(error).__name__}: {error}"))
+                self._fail(task, TaskFailure("inner", f"task {task.name!r} failed: {type(error).__name__}: {error}"))
             except KeyboardInterrupt as stop:  # raised where the host steps the device; the task is dropped
                 device.scheduler.interrupt = stop
             if queue and queue[0] is task:  # not closed meanwhile
@@ -104,13 +121,25 @@ class Stream:
                     device.busy_streams -= 1
                 self.completed = task.sequence
 
-    def _fail(self, failure: TaskFailure) -> None:
+    def _fail(self, task: Task, failure: TaskFailure) -> None:
+        """Note the failure; a stream that stops on failure drops what else it holds."""
+        failure.task, failure.thread, failure.where = task.sequence, task.thread, task.where
         if self.failure is None:
             self.failure = failure
         self.free_at = max(self.free_at, int(self.device.env.now))
+        if self.stops_on_failure:
+            self.stopped = True
+            while len(self.queue) > 1:
+                self.queue.pop().cancel(self)
+            if self.queue:
+                self.queue[0].sequence = self.submitted
+        for listener in failure_listeners:
+            listener(self, task, failure)
 
     def take_failure(self) -> TaskFailure | None:
-        failure, self.failure = self.failure, None
+        failure = self.failure
+        if not self.stopped:
+            self.failure = None
         return failure
 
     def synchronize(self, thread: HostThread, timeout: int | None = None) -> Wait:
@@ -154,6 +183,8 @@ class Stream:
                 self._wake.succeed()
                 self._wake = None
             self.device.streams.pop(self.id, None)
+            for block in self.held:
+                self.device.arena.release(block)
             if self.reporter is not None:
                 self.reporter.streams.discard(self)
                 self.reporter = None

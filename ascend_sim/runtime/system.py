@@ -7,6 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from ascend_sim.runtime.conditions import Conditions
 from ascend_sim.runtime.host import HostThread, host_thread
 from ascend_sim.runtime.hostmem import HostProbe
 from ascend_sim.runtime.link import picoseconds
@@ -18,6 +19,7 @@ from ascend_sim.soc import Soc, load_soc
 if TYPE_CHECKING:
     from ascend_sim.runtime.device import Device
     from ascend_sim.runtime.reports import Reporter
+    from ascend_sim.runtime.virtual import VirtualArena
 
 DEFAULT_DEVICES = 8  # an Atlas 800 training or inference server; ASCEND_SIM_DEVICES says otherwise
 MAX_DEVICES = 64  # per process ("hicann/runtime" base_info)
@@ -66,10 +68,14 @@ class System:
         self.memory = MemoryMap()
         self.host = self.memory.add(Arena("host (pinned)", HOST_CAPACITY, "host", -1))
         self.probe = HostProbe()
+        self._virtual: VirtualArena | None = None
         self.devices = Devices(self, devices)
         self.reporters: dict[int, Reporter] = {}
+        self.conditions = Conditions()
         self.registered: dict[int, Block] = {}
         self.options: dict[int, int] = {}  # system parameters
+        self.op_timeout = 0  # ps an operator may take; 0: the chip's default, which nothing here reaches
+        self.wait_timeout = 0  # ps a stream may wait for an event; 0: no limit
         self.values = os.environ.get("ASCEND_SIM_VALUES") or "operator"
         if self.values not in VALUES_MODES:
             raise ValueError(f"ASCEND_SIM_VALUES is {self.values!r}: expected one of {', '.join(VALUES_MODES)}")
@@ -88,6 +94,18 @@ class System:
                 "malloc": host.malloc_us,
             }.items()
         }
+
+    @property
+    def virtual(self) -> VirtualArena:
+        """The addresses that may be reserved without memory behind them."""
+        if self._virtual is None:
+            from ascend_sim.runtime.virtual import VirtualArena
+
+            with self.scheduler.lock:
+                if self._virtual is None:
+                    self._virtual = VirtualArena()
+                    self.memory.add(self._virtual)
+        return self._virtual
 
     @property
     def thread(self) -> HostThread:
@@ -198,5 +216,6 @@ def discard() -> None:
     thread = host_thread()
     thread.now = 0
     thread.context = None
+    thread.limited_by = None
     thread.messages.clear()
     thread.last_error = thread.last_task = 0

@@ -30,6 +30,8 @@ class Task:
     `apply` makes the values. Tasks that wait for something override `run`."""
 
     kind = "task"
+    where: tuple[str, int] | None = None  # file and line that submitted it, if somebody noted them
+    writes = True  # memory that another task may be waiting for
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -46,6 +48,11 @@ class Task:
 
     def cancel(self, stream: Stream) -> None:
         """The stream was closed or aborted before the task ended."""
+
+    def operator(self) -> tuple[str, OpCall, Sequence[int]] | None:
+        """Name, call and addresses (inputs, then outputs) of the operator that this task is, or that a model failed
+        at."""
+        return None
 
     def run(self, stream: Stream, begin: int) -> Generator[SimEvent, Any, int]:
         env = stream.device.env
@@ -110,7 +117,7 @@ def _run_step(task: Task, stream: Stream, step: Step, start: int, **args: Any) -
 
 class OpTask(Task):
     """One eagerly launched operator. ``addresses`` are those of its inputs, then of its outputs (device
-    memory); ``compute`` reads and writes the buffers."""
+    memory); ``apply`` reads and writes the buffers; ``cores`` is how many it may use, None for all."""
 
     kind = "kernel"
 
@@ -121,11 +128,16 @@ class OpTask(Task):
         out_addresses: Sequence[int],
         apply: Callable[[], None] | None,
         name: str = "",
+        cores: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(name or call.type)
         self.call = call
+        self.cores = cores
         self.addresses = (*in_addresses, *out_addresses)
         self._apply = apply
+
+    def operator(self) -> tuple[str, OpCall, Sequence[int]] | None:
+        return self.name, self.call, self.addresses
 
     def run(self, stream: Stream, begin: int) -> Generator[SimEvent, Any, int]:
         from ascend_sim.ops.cost import op_timing
@@ -135,7 +147,12 @@ class OpTask(Task):
         if stream.free_at:
             begin = max(begin, stream.free_at + picoseconds(device.soc.launch.stream_gap_us))
         offsets = [device.offset(a) if a else 0 for a in self.addresses]
-        timing = op_timing(self.call, device.soc, device.l2, offsets)
+        soc = device.soc if self.cores is None else device.narrowed(self.cores)
+        timing = op_timing(self.call, soc, device.l2, offsets)
+        limit = device.system.op_timeout
+        if limit and timing.task_ps > limit:
+            yield env.timeout(begin + limit - int(env.now))
+            raise TaskFailure("aicore timeout", f"{self.name} ran longer than {limit / 1e12:g} s")
         end = _run_step(self, stream, Step(self.name, self.call, timing), begin)
         if end > env.now:
             yield env.timeout(end - int(env.now))
@@ -170,6 +187,10 @@ class ModelTask(Task):
         self._compute = compute
         self.exclusive = exclusive
         self.key = key
+        self.first: Callable[[], tuple[str, OpCall, Sequence[int]] | None] = lambda: None
+
+    def operator(self) -> tuple[str, OpCall, Sequence[int]] | None:
+        return self.first()
 
     def run(self, stream: Stream, begin: int) -> Generator[SimEvent, Any, int]:
         device = stream.device
@@ -205,7 +226,7 @@ class ModelTask(Task):
 # -- memory ------------------------------------------------------------------------------------------------
 
 
-def _alive(blocks: Iterable[Block | None], what: str) -> None:
+def alive(blocks: Iterable[Block | None], what: str) -> None:
     for block in blocks:
         if block is not None and not block.alive:
             raise TaskFailure("copy", f"{what}: the block at {block.address:#x} was freed before the task ran")
@@ -240,7 +261,7 @@ class CopyTask(Task):
         end = start + duration
         if end > device.env.now:
             yield device.env.timeout(end - int(device.env.now))
-        _alive(self.blocks, "asynchronous copy")
+        alive(self.blocks, "asynchronous copy")
         move(self.dst, self.src, self.width, self.rows, self.dst_pitch, self.src_pitch)
         self.emit(stream, start, end, direction=self.direction, nbytes=nbytes, pinned=self.pinned)
         return end
@@ -268,7 +289,7 @@ class FillTask(Task):
         end = start + duration
         if end > device.env.now:
             yield device.env.timeout(end - int(device.env.now))
-        _alive((self.block,), "asynchronous fill")
+        alive((self.block,), "asynchronous fill")
         ctypes.memset(self.address, self.value, self.nbytes)
         self.emit(stream, start, end, nbytes=self.nbytes)
         return end
@@ -331,8 +352,16 @@ class WaitTask(Task):
             record.waiters.append(waiter)
             if record.device is not device:
                 device.foreign[record] = None
-            yield waiter
+            limit = device.system.wait_timeout
+            if limit:
+                yield waiter | device.env.timeout(limit)
+            else:
+                yield waiter
             device.foreign.pop(record, None)
+            if not record.done:
+                record.waiters.remove(waiter)
+                self.event.waits -= 1
+                raise TaskFailure("timeout", f"event {self.event.id} was not recorded within {limit / 1e12:g} s")
         end = max(begin, record.time)
         if end > device.env.now:
             yield device.env.timeout(end - int(device.env.now))
