@@ -9,7 +9,8 @@ from typing import Any
 
 from ascend_sim.api import Report, Simulator
 from ascend_sim.cli.errors import CommandError
-from ascend_sim.graph.atc_flags import compile_options, parse_flags
+from ascend_sim.graph.atc_flags import parse_flags
+from ascend_sim.graph.atc_options import compile_options
 from ascend_sim.graph.compile import compile_model
 from ascend_sim.graph.errors import AtcError, OmError
 from ascend_sim.graph.executor import LoadedModel
@@ -66,6 +67,10 @@ class Models:
             figures=_figures(report),
             reason="; ".join(notes),
         )
+
+    def compiled(self, row: ModelRow, soc: Soc) -> LoadedModel:
+        """The network of a row for ``soc``. Raises `AtcError`, `OmError` and ValueError."""
+        return self._compile(self.directory / f"{row.model}.onnx", soc, row.batch)[0]
 
     def _compile(self, path: Path, soc: Soc, batch: int) -> tuple[LoadedModel, list[str]]:
         """The compiled model, and what of its flags could not be honoured."""

@@ -11,15 +11,19 @@ from ascend_sim.graph.ir import Graph
 from ascend_sim.graph.om.writer import write_om
 from ascend_sim.graph.onnx_import import import_onnx
 from ascend_sim.graph.options import CompileOptions, PassOptions
-from ascend_sim.graph.passes import run_all
+from ascend_sim.graph.passes import PIPELINE, run_all
 from ascend_sim.graph.plan import MemoryPlan, plan_memory
 from ascend_sim.graph.specialize import compile_open
 from ascend_sim.soc import Soc, SocError, load_soc
+
+STEPS = len(PIPELINE) + 2  # of one graph, as the progress bar counts
 
 
 def import_graph(source: str | os.PathLike[str] | bytes, options: CompileOptions) -> Graph:
     """The imported graph up to --out_nodes, before any pass. Raises `AtcError`."""
     graph = import_onnx(source, options.input_shapes, options.input_format)
+    if not graph.inputs:
+        raise AtcError("E16001", "the graph has no input", "A model without inputs computes nothing on the device.")
     if options.out_nodes:
         _cut(graph, options.out_nodes)
     return graph
@@ -30,7 +34,12 @@ def compile_graph(
 ) -> tuple[Graph, MemoryPlan]:
     """Import, run the passes and plan memory; all shapes are fixed. Raises `AtcError`."""
     options = options or CompileOptions()
-    graph = import_graph(source, options)
+    options.progress.step("read the model")
+    return lower(import_graph(source, options), soc, options)
+
+
+def lower(graph: Graph, soc: Soc, options: CompileOptions) -> tuple[Graph, MemoryPlan]:
+    """Run the passes on an imported graph and plan memory. Raises `AtcError`."""
     if options.aipp:
         fp16 = [graph.inputs[c.related_input_rank] for c in options.aipp if c.related_input_rank < len(graph.inputs)]
         for name in set(fp16) & set(options.input_fp16_nodes):
@@ -40,7 +49,8 @@ def compile_graph(
         run_all(graph, PassOptions(soc, options))
     except (ValueError, KeyError, NotImplementedError) as error:
         raise AtcError("E19999", f"Internal Error! The graph could not be compiled: {error!r}") from error
-    return graph, plan_memory(graph)
+    options.progress.step("plan memory")
+    return graph, plan_memory(graph, options.reuse_memory)
 
 
 def compile_model(
@@ -57,13 +67,16 @@ def compile_model(
     name = options.name or ("model" if isinstance(source, bytes) else Path(source).stem)
     kind = dynamic.kind_of(options)
     if kind == dynamic.SHAPE:
+        options.progress.begin(STEPS + 1)
         example, origin = compile_open(source, soc, options)
         return write_om([example], soc, name, options.command, kind, source=origin)
     gears = dynamic.gears(options)
+    options.progress.begin(max(len(gears), 1) * STEPS + 1)
     variants = [compile_graph(source, soc, dynamic.fixed(options, gear.shapes)) for gear in gears]
     if not gears:
         variants = [compile_graph(source, soc, options)]
     values = [gear.values for gear in gears]
+    options.progress.step("write the model")
     return write_om(variants, soc, name, options.command, kind, values, tuple(options.input_shapes))
 
 

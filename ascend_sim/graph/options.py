@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ascend_sim.graph.errors import AtcError
+from ascend_sim.graph.progress import Progress
 from ascend_sim.soc import Soc
 
 if TYPE_CHECKING:
     from ascend_sim.graph.aipp import AippConfig
 
+FORCE_FP16 = "force_fp16"
 PRECISION_MODES = (
-    "force_fp16", "force_fp32", "cube_fp16in_fp32out", "allow_fp32_to_fp16", "must_keep_origin_dtype",
-    "allow_mix_precision", "allow_mix_precision_fp16",
+    FORCE_FP16, "force_fp32", "cube_fp16in_fp32out", "allow_fp32_to_fp16", "must_keep_origin_dtype",
+    "allow_mix_precision", "allow_mix_precision_fp16", "allow_mix_precision_bf16", "allow_fp32_to_bf16",
 )  # fmt: skip
 # --precision_mode_v2 names -> the same modes
 PRECISION_MODES_V2 = {
     "fp16": "force_fp16", "origin": "must_keep_origin_dtype", "cube_fp16in_fp32out": "cube_fp16in_fp32out",
-    "mixed_float16": "allow_mix_precision_fp16",
+    "mixed_float16": "allow_mix_precision_fp16", "mixed_bfloat16": "allow_mix_precision_bf16", "cube_hif8": "cube_hif8",
+    "mixed_hif8": "mixed_hif8",
 }  # fmt: skip
-INPUT_FORMATS = ("NCHW", "NHWC", "ND", "NCDHW")
-OUTPUT_TYPES = {"FP32": "float32", "FP16": "float16", "UINT8": "uint8", "INT8": "int8"}
+ONNX_FORMATS = ("NCHW", "ND", "NCDHW")  # of --input_format; programs may also ask for NHWC
+OUTPUT_TYPES = {
+    "FP32": "float32", "FP16": "float16", "UINT8": "uint8", "INT8": "int8", "UINT16": "uint16", "INT16": "int16",
+    "UINT32": "uint32", "INT32": "int32", "UINT64": "uint64", "INT64": "int64", "DOUBLE": "float64",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class CompileOptions:
     """Options of one compilation, already checked. ``switched_off`` names passes that do not run;
     ``high_performance`` the operators that trade exactness for speed (--op_select_implmode); ``small_channel`` lets the
-    first convolution pack four channels (--enable_small_channel)."""
+    first convolution pack four channels (--enable_small_channel); ``keep_dtype`` names operators whose data type no
+    precision mode changes; without ``reuse_memory`` every intermediate tensor has its own; ``compress_attrs`` shortens
+    attribute names in the model file."""
 
     input_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # -1: open
     ranges: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)  # input -> (low, high or -1) by axis
     input_format: str = "NCHW"
-    precision_mode: str = "force_fp16"
+    precision_mode: str = FORCE_FP16
+    keep_dtype: tuple[str, ...] = ()
     output_types: dict[str, str] = field(default_factory=dict)  # output name, or "" for all -> dtype
     input_fp16_nodes: tuple[str, ...] = ()
     out_nodes: tuple[str, ...] = ()
@@ -45,9 +53,11 @@ class CompileOptions:
     switched_off: frozenset[str] = frozenset()
     high_performance: frozenset[str] = frozenset()  # operator types, or "ALL"
     small_channel: bool = False
+    reuse_memory: bool = True
+    compress_attrs: bool = False
     name: str = ""
     command: str = ""
-    progress: Callable[[str], None] | None = field(default=None, compare=False)
+    progress: Progress = field(default_factory=Progress, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,8 @@ class _Aliases:
         return name, offset
 
 
-def plan_memory(graph: Graph) -> MemoryPlan:
-    """Place every tensor of a sorted graph."""
+def plan_memory(graph: Graph, reuse: bool = True) -> MemoryPlan:
+    """Place every tensor of a sorted graph. Without ``reuse`` no two intermediate tensors share memory."""
     ops.load(kernels=False)
     plan = MemoryPlan()
     aliases = _Aliases(graph)
@@ -102,7 +102,8 @@ def plan_memory(graph: Graph) -> MemoryPlan:
             live.sort()
             places[name] = Place("work", offset, graph.specs[name].nbytes)
             plan.work_size = max(plan.work_size, offset + size)
-        live = [item for item in live if last.get(item[2], -1) > position]
+        if reuse:
+            live = [item for item in live if last.get(item[2], -1) > position]
     for node in graph.nodes:
         for name in (*node.inputs, *node.outputs):
             owner, offset = aliases(name)

@@ -12,7 +12,8 @@ from graph_models import make_model, randn, reference, run
 from onnx import helper
 
 from ascend_sim.graph.aipp import parse_config, preprocess
-from ascend_sim.graph.atc_flags import compile_options, parse_flags
+from ascend_sim.graph.atc_flags import parse_flags
+from ascend_sim.graph.atc_options import compile_options
 from ascend_sim.graph.compile import compile_graph, compile_model
 from ascend_sim.graph.executor import LoadedModel
 from ascend_sim.graph.options import CompileOptions

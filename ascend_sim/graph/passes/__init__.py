@@ -60,10 +60,9 @@ def run_all(graph: Graph, options: PassOptions) -> None:
     """Run the pipeline in place; switched-off passes are skipped (those a correct model needs always run)."""
     off = options.options.switched_off
     for name, module, stock in PIPELINE:
+        options.options.progress.step(name)
         if name not in REQUIRED and (name in off or "ALL" in off or any(s in off for s in stock)):
             continue
-        if options.options.progress is not None:
-            options.options.progress(name)
         if module is scale_fold:
             while scale_fold.run(graph, options):  # y * a + b needs two rounds
                 pass

@@ -17,10 +17,13 @@ from ascend_sim.graph.evaluate import constant_spec
 from ascend_sim.graph.ir import Graph, Node
 from ascend_sim.graph.options import CompileOptions, PassOptions
 from ascend_sim.graph.passes._affine import CUBE
+from ascend_sim.isa.legality import rules_for
+from ascend_sim.ops.dtypes import numpy_dtype
 from ascend_sim.ops.schema import TensorSpec
 from ascend_sim.soc import Soc
 
 WIDE = ("float32", "float64")
+FLOATS = (*WIDE, "float16", "bfloat16")
 FP16_MAX = 65504.0
 
 
@@ -38,13 +41,21 @@ def _target(node: Node, mode: str, soc: Soc) -> str | None:
     """Floating-point type an operator runs in; None leaves it as it is."""
     if mode == "must_keep_origin_dtype":
         return None
-    if mode == "force_fp16" or (mode.startswith("allow_mix_precision")):
+    if mode in ("force_fp16", "allow_mix_precision", "allow_mix_precision_fp16"):
         return "float16"
     if node.type not in CUBE:  # the rest keep fp32 where they can: vector operators have it
         return "float32"
-    if mode == "allow_fp32_to_fp16" and soc.cube.fp32_cycles_per_fractal > 0:
+    if mode.startswith("allow_fp32_to") and soc.cube.fp32_cycles_per_fractal > 0:
         return "float32"
-    return "float16"
+    return "bfloat16" if mode.endswith("bf16") else "float16"
+
+
+def _check_mode(mode: str, soc: Soc) -> None:
+    """Whether the chip has the types of a mode. Raises `AtcError`."""
+    if mode.endswith("hif8"):
+        raise AtcError("E10001", f"--precision_mode_v2={mode} is for Ascend950; {soc.name} has no HiFloat8")
+    if mode.endswith("bf16") and "f322bf16" not in rules_for(soc).conversions:
+        raise AtcError("E10001", f"--precision_mode={mode}: {soc.name} has no bfloat16", "Use force_fp16.")
 
 
 def _with_dtype(spec: TensorSpec, dtype: str) -> TensorSpec:
@@ -68,7 +79,7 @@ class _Caster:
             return self.made[key]
         value = editor.constant(name)
         if value is not None:
-            cast = _clipped(value) if dtype == "float16" else value.astype(dtype)
+            cast = _clipped(value) if dtype == "float16" else value.astype(numpy_dtype(dtype))
             new = editor.add_constant(f"{name}/{dtype}", cast)
             editor.graph.specs[new] = constant_spec(cast, spec.format)
         else:
@@ -94,15 +105,14 @@ def _input_types(graph: Graph, options: CompileOptions) -> None:
 def _convert(node: Node, graph: Graph, dtype: str, cast: _Caster) -> None:
     """Run one operator in ``dtype``."""
     inputs = list(node.inputs)
-    floats = (*WIDE, "float16")
     for i, name in enumerate(inputs):
-        if name and graph.specs[name].dtype in floats and node.type != "Cast":
+        if name and graph.specs[name].dtype in FLOATS and node.type != "Cast":
             inputs[i] = cast(name, dtype, node)
     if inputs != node.inputs:
         cast.editor.set_inputs(node, inputs)
     for name in node.outputs:
         spec = graph.specs[name]
-        if spec.dtype in floats:
+        if spec.dtype in FLOATS:
             graph.specs[name] = _with_dtype(spec, dtype)
     if "dst_type" in node.attrs:  # Cast, Aipp
         node.attrs["dst_type"] = graph.specs[node.outputs[0]].dtype
@@ -113,9 +123,13 @@ def run(graph: Graph, options: PassOptions) -> bool:
     cast = _Caster(editor)
     mode = options.options.precision_mode
     wanted = [graph.specs[name].dtype for name in graph.outputs]
+    kept = set(options.options.keep_dtype)
+    _check_mode(mode, options.soc)
     _input_types(graph, options.options)
     for node in editor.nodes():
         dtype = _target(node, mode, options.soc)
+        if dtype is not None and kept.intersection((node.name, *node.origin)):
+            dtype = next((graph.specs[n].dtype for n in node.outputs if graph.specs[n].dtype in FLOATS), dtype)
         if dtype is None:
             if node.type in CUBE and graph.specs[node.inputs[0]].dtype in WIDE:
                 _check_fp32_cube(node, options.soc)
