@@ -154,8 +154,8 @@ _TABLE: Final[dict[str, str]] = {
         dvpp_get_stream_desc_ret_code:1:0 dvpp_get_stream_desc_eos:1:0 dvpp_vpc_resize_async:5:r
         dvpp_vpc_crop_async:5:r
         dvpp_vpc_crop_and_paste_async:6:r dvpp_vpc_batch_crop_async:6:0r dvpp_vpc_batch_crop_and_paste_async:7:0r
-        dvpp_vpc_crop_resize_async:6:r dvpp_vpc_batch_crop_resize_async:*:0r dvpp_vpc_crop_resize_paste_async:*:r
-        dvpp_vpc_batch_crop_resize_paste_async:*:0r dvpp_vpc_batch_crop_resize_make_border_async:*:0r
+        dvpp_vpc_crop_resize_async:6:r dvpp_vpc_batch_crop_resize_async:7:0r dvpp_vpc_crop_resize_paste_async:7:r
+        dvpp_vpc_batch_crop_resize_paste_async:8:0r dvpp_vpc_batch_crop_resize_make_border_async:8:0r
         dvpp_vpc_convert_color_async:4:r dvpp_vpc_pyr_down_async:5:r dvpp_vpc_equalize_hist_async:5:r
         dvpp_vpc_make_border_async:5:r dvpp_vpc_calc_hist_async:5:r dvpp_create_roi_config:4:0
         dvpp_destroy_roi_config:1:r dvpp_set_roi_config:5:r dvpp_set_roi_config_left:2:r dvpp_set_roi_config_right:2:r
@@ -167,12 +167,12 @@ _TABLE: Final[dict[str, str]] = {
         dvpp_set_border_config_left:2:r dvpp_set_border_config_right:2:r dvpp_get_border_config_value:2:0
         dvpp_get_border_config_border_type:1:0 dvpp_get_border_config_top:1:0 dvpp_get_border_config_bottom:1:0
         dvpp_get_border_config_left:1:0 dvpp_get_border_config_right:1:0 dvpp_create_hist:0:0 dvpp_destroy_hist:1:r
-        dvpp_get_hist_dims:1:0 dvpp_get_hist_data:2:0r dvpp_get_hist_ret_code:1:0 dvpp_clear_hist:1:r
-        dvpp_create_lut_map:0:0 dvpp_destroy_lut_map:1:r dvpp_get_lut_map_dims:1:0 dvpp_get_lut_map_data:2:0r
+        dvpp_get_hist_dims:1:0 dvpp_get_hist_data:2:00r dvpp_get_hist_ret_code:1:0 dvpp_clear_hist:1:r
+        dvpp_create_lut_map:0:0 dvpp_destroy_lut_map:1:r dvpp_get_lut_map_dims:1:0 dvpp_get_lut_map_data:2:00r
         dvpp_jpeg_decode_async:5:r dvpp_jpeg_get_image_info:2:000r dvpp_jpeg_get_image_info_v2:2:0000r
         dvpp_jpeg_predict_dec_size:3:0r dvpp_jpeg_encode_async:6:r dvpp_jpeg_predict_enc_size:2:0r
         dvpp_create_jpege_config:0:0 dvpp_destroy_jpege_config:1:r dvpp_set_jpege_config_level:2:r
-        dvpp_get_jpege_config_level:1:0 dvpp_png_decode_async:5:r dvpp_png_get_image_info:*:00r
+        dvpp_get_jpege_config_level:1:0 dvpp_png_decode_async:5:r dvpp_png_get_image_info:2:00r
         dvpp_png_predict_dec_size:3:0r vdec_create_channel:1:r vdec_destroy_channel:1:r vdec_create_channel_desc:0:0
         vdec_destroy_channel_desc:1:r vdec_set_channel_desc_channel_id:2:r vdec_set_channel_desc_thread_id:2:r
         vdec_set_channel_desc_callback:2:r vdec_set_channel_desc_entype:2:r vdec_set_channel_desc_out_pic_format:2:r
@@ -182,7 +182,7 @@ _TABLE: Final[dict[str, str]] = {
         vdec_get_channel_desc_callback:1:0 vdec_get_channel_desc_entype:1:0 vdec_get_channel_desc_out_pic_format:1:0
         vdec_get_channel_desc_out_pic_width:1:0 vdec_get_channel_desc_out_pic_height:1:0
         vdec_get_channel_desc_ref_frame_num:1:0 vdec_get_channel_desc_out_mode:1:0 vdec_get_channel_desc_bit_depth:1:0
-        vdec_get_channel_desc_param:*:0r vdec_send_frame:5:r vdec_send_skipped_frame:4:r vdec_create_frame_config:0:0
+        vdec_get_channel_desc_param:2:0r vdec_send_frame:5:r vdec_send_skipped_frame:4:r vdec_create_frame_config:0:0
         vdec_destroy_frame_config:1:r venc_create_channel:1:r venc_destroy_channel:1:r venc_send_frame:5:r
         venc_create_channel_desc:0:0 venc_destroy_channel_desc:1:r venc_set_channel_desc_callback:2:r
         venc_create_frame_config:0:0 venc_destroy_frame_config:1:r venc_set_frame_config_force_i_frame:2:r
@@ -196,7 +196,7 @@ _TABLE: Final[dict[str, str]] = {
         venc_get_channel_desc_pic_width:1:0 venc_get_channel_desc_pic_height:1:0
         venc_get_channel_desc_key_frame_interval:1:0 venc_get_channel_desc_buf_addr:1:0
         venc_get_channel_desc_buf_size:1:0 venc_get_channel_desc_max_bit_rate:1:0 venc_get_channel_desc_rc_mode:1:0
-        venc_get_channel_desc_src_rate:1:0 venc_set_channel_desc_param:*:0r venc_get_channel_desc_param:*:0r
+        venc_get_channel_desc_src_rate:1:0 venc_set_channel_desc_param:3:0r venc_get_channel_desc_param:2:0r
     """,
     "fv": """
         create_init_para:*:r destory_init_para:*:r destroy_init_para:*:r set_1n_top_num:*:r set_nm_top_num:*:r

@@ -1,29 +1,15 @@
-"""acl.media: image and video processing V1. Its memory functions work; the rest returns 207000 in its documented
-shape."""
+"""acl.media: image and video processing V1 (DVPP)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from acl import _names
-from acl._api import api
-from acl._rt_memory import allocate, release
+from acl import _media_channel, _media_codec, _media_descs, _media_video, _media_vpc, _names
 
-
-@api("acl.media.dvpp_malloc", "acldvppMalloc", "malloc")
-def dvpp_malloc(size: int, /) -> tuple[int, int]:
-    return allocate("acl.media.dvpp_malloc", size, 0)
-
-
-@api("acl.media.dvpp_malloc_with_cfg", "acldvppMallocWithCfg", "malloc")
-def dvpp_malloc_with_cfg(size: int, cfg: dict[str, Any], /) -> tuple[int, int]:
-    return allocate("acl.media.dvpp_malloc_with_cfg", size, 0)
-
-
-@api("acl.media.dvpp_free", "acldvppFree", "malloc")
-def dvpp_free(dev_ptr: int, /) -> int:
-    return release(dev_ptr, "acl.media.dvpp_free")
-
+for _part in (_media_descs, _media_channel, _media_vpc, _media_codec, _media_video):
+    for _name, _value in vars(_part).items():
+        if getattr(_value, "acl_name", "") == f"acl.media.{_name}":
+            globals()[_name] = _value
 
 __all__ = list(_names.complete(globals(), "media"))
 

@@ -107,6 +107,8 @@ def test_wrong_argument_counts_and_types() -> None:
 def sample(argument: str) -> Any:
     """A value of the right Python type that no state backs."""
     text = argument.lower()
+    if re.search(r"roi_nums|_rois|border_configs", text):
+        return [0]  # an empty one raises ValueError
     if re.search(r"\(list|list\b|device_ids|_descs$|^inputs$|^outputs$|roi_nums|_rois|configs\b|pids|ranges", text):
         return []
     if "tuple" in text:
@@ -180,16 +182,16 @@ def test_result_shapes_without_state(row: dict[str, str]) -> None:
             assert isinstance(got, expected_type(value)), (value, got)
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if not r["name"].startswith("acl.media")], ids=lambda r: r["name"])
+@pytest.mark.parametrize("row", ROWS, ids=lambda r: r["name"])
 def test_functions_that_programs_use_are_implemented(row: dict[str, str]) -> None:
     if row["used"]:
         assert not getattr(function(row["name"]), "unsupported", False)
 
 
 def test_unsupported_functions_explain_themselves() -> None:
-    assert acl.media.dvpp_create_channel(0) == 207000
+    assert acl.himpi.sys_init() == 207000
     message = acl.get_recent_err_msg()
-    assert message is not None and "acl.media.dvpp_create_channel is not simulated" in message
+    assert message is not None and "acl.himpi.sys_init is not simulated" in message
     assert acl.rt.get_group_count() == (0, 207000)
     assert acl.mdl.load_from_file_with_q("model.om", 0, 1, 0, 1) == (0, 207000)
 

@@ -1,0 +1,147 @@
+"""Channels of the video units: frames are tasks of a stream of their own, results come as reports to a host thread."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from simpy.events import Event as SimEvent
+
+from ascend_sim.dvpp.units import units_of
+from ascend_sim.runtime.host import HostThread
+from ascend_sim.runtime.link import picoseconds
+from ascend_sim.runtime.reports import CallbackTask, Reporter
+from ascend_sim.runtime.scheduler import Wait
+from ascend_sim.runtime.tasks import Task
+
+if TYPE_CHECKING:
+    from ascend_sim.runtime.context import Context
+    from ascend_sim.runtime.stream import Stream
+
+
+class VideoChannel:
+    """``open`` counts frames whose callback has not returned yet."""
+
+    def __init__(self, context: Context, thread_id: int, unit: str) -> None:
+        self.context = context
+        self.device = context.device
+        self.unit = unit
+        self.thread_id = thread_id
+        self.open = 0
+        self.stream: Stream = context.add_stream()
+        system = self.device.system
+        with system.scheduler.lock:
+            self.reporter = system.reporters.setdefault(thread_id, Reporter(thread_id))
+            self.reporter.streams.add(self.stream)
+            self.stream.reporter = self.reporter
+            system.scheduler.changed.notify_all()
+
+    def submit(self, task: FrameTask, thread: HostThread) -> None:
+        if task.reports:
+            with self.device.scheduler.lock:
+                self.open += 1
+                self.stream.callbacks += 1
+        self.stream.submit(task, thread)
+
+    def report(self, time: int, function: Callable[[], None]) -> None:
+        """Hand a finished frame to the host thread (called with the scheduler's lock held)."""
+        self.stream.callbacks -= 1
+        self.reporter.waiting.append(_Report(self, function, time))
+        self.device.scheduler.changed.notify_all()
+
+    def lost(self) -> None:
+        """A frame will never be reported."""
+        self.stream.callbacks -= 1
+        self.open -= 1
+
+    def wait(self, thread: HostThread) -> bool:
+        """Block until every frame was reported and its callback returned; False when no thread will take them."""
+        if self.device.scheduler.wait(self.device, lambda: self.open <= 0) is Wait.DONE:
+            thread.join(self.stream.free_at)
+            return True
+        return False
+
+    def close(self) -> None:
+        system = self.device.system
+        with system.scheduler.lock:
+            self.reporter.waiting = deque(r for r in self.reporter.waiting if getattr(r, "channel", None) is not self)
+            self.stream.close()
+            if not self.reporter.streams and not self.reporter.waiting:
+                system.reporters.pop(self.thread_id, None)
+            system.scheduler.changed.notify_all()
+
+
+class _Report(CallbackTask):
+    """A finished frame on its way to the thread that runs acl.rt.process_report."""
+
+    def __init__(self, channel: VideoChannel, function: Callable[[], None], time: int) -> None:
+        super().__init__(lambda _: function(), None, False, channel.reporter)
+        self.channel = channel
+        self.time = time
+
+    def finish(self, time: int) -> None:
+        super().finish(time)
+        self.channel.open -= 1
+
+
+class FrameTask(Task):
+    """One frame for a unit. ``work`` makes the values and may report finished frames at the time it is given;
+    ``reports``: this frame will be reported once."""
+
+    kind = "dvpp"
+
+    def __init__(
+        self, name: str, channel: VideoChannel, pixels: Callable[[], int], work: Callable[[int], None], reports: bool
+    ) -> None:
+        super().__init__(name)
+        self.channel = channel
+        self.reports = reports
+        self._pixels = pixels
+        self._work = work
+
+    def run(self, stream: Stream, begin: int) -> Generator[SimEvent, Any, int]:
+        device, unit = stream.device, self.channel.unit
+        start = begin + picoseconds(device.soc.dvpp.task_us)
+        pixels = self._pixels()
+        end = units_of(device).reserve(unit, start, [pixels] if pixels else [])
+        if end > device.env.now:
+            yield device.env.timeout(end - int(device.env.now))
+        self._work(end)
+        self.emit(
+            stream, start, end, op_type=unit.upper(), task_type="DVPP", pixels=pixels, pictures=1, estimated=False
+        )
+        return end
+
+    def cancel(self, stream: Stream) -> None:
+        if self.reports:
+            self.channel.lost()
+
+
+class Pending:
+    """Frames that were sent and wait for their picture: decoded ones go to the oldest."""
+
+    def __init__(self, channel: VideoChannel) -> None:
+        self.channel = channel
+        self._frames: deque[tuple[Callable[[Any], None], Callable[[], None]]] = deque()
+
+    def add(self, store: Callable[[Any], None], callback: Callable[[], None]) -> None:
+        """``store`` takes the picture, or None when the stream had none for this frame; ``callback`` follows."""
+        self._frames.append((store, callback))
+
+    def deliver(self, picture: Any, time: int) -> None:
+        if self._frames:
+            store, callback = self._frames.popleft()
+            store(picture)
+            self.channel.report(time, callback)
+
+    def fail_newest(self, time: int) -> None:
+        """The frame sent last cannot be decoded."""
+        if self._frames:
+            store, callback = self._frames.pop()
+            store(None)
+            self.channel.report(time, callback)
+
+    def fail_all(self, time: int) -> None:
+        while self._frames:
+            self.deliver(None, time)
