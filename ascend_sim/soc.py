@@ -129,6 +129,17 @@ class Mte:
 
 
 @dataclass(frozen=True)
+class Scalar:
+    """What the scalar unit does besides issuing the instructions of a program, by class of kernel (`Launch.code`):
+    ``start`` before the first instruction, ``operands`` with every instruction it dispatches. ``work``: one run of a
+    named routine (`asc.scalar_instructions`). Rows that are not there: nothing more."""
+
+    start: dict[str, float] = field(default_factory=dict, metadata={"table": True})
+    operands: dict[str, float] = field(default_factory=dict, metadata={"table": True})
+    work: dict[str, float] = field(default_factory=dict, metadata={"table": True})
+
+
+@dataclass(frozen=True)
 class Sync:
     flag_ids: int = figure("ids")
     queue_depth: int = figure("instructions")
@@ -251,6 +262,7 @@ class Soc:
     cube: Cube
     vector: Vector
     mte: Mte
+    scalar: Scalar
     sync: Sync
     memory: Memory
     launch: Launch
@@ -324,6 +336,7 @@ SECTIONS: dict[str, type[Any]] = {
     "cube": Cube,
     "vector": Vector,
     "mte": Mte,
+    "scalar": Scalar,
     "sync": Sync,
     "memory": Memory,
     "launch": Launch,
@@ -383,6 +396,9 @@ _TABLES = {
     ("vector", "cycles"): "cost of {row}: least occupancy in a stream, cycles per repeat, latency after the last",
     ("mte", "paths"): "data path {row}: fixed, per burst, bytes per cycle, latency, least occupancy",
     ("launch", "code"): "fetch of the code of {row} kernels: after a flush, in a network",
+    ("scalar", "start"): "scalar unit before the first instruction of {row} kernels: tiling data, queues, objects",
+    ("scalar", "operands"): "scalar unit with each instruction of {row} kernels, besides its issue: operands, loops",
+    ("scalar", "work"): "scalar routine {row}",
 }
 
 

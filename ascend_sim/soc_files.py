@@ -36,7 +36,14 @@ CHOICES = {
     "memory.l2_kind": ("cache", "buffer"),
     "chip.run_mode": (0, 1),
 }
-TABLES = {"vector.cycles": "cycles", "mte.paths": "cycles, B/cycle", "launch.code": "us"}  # unit each table must state
+TABLES = {  # unit each table must state
+    "vector.cycles": "cycles",
+    "mte.paths": "cycles, B/cycle",
+    "launch.code": "us",
+    "scalar.start": "cycles",
+    "scalar.operands": "cycles",
+    "scalar.work": "cycles",
+}
 PATH_UNITS = {f.name: f.metadata["unit"] for f in dataclasses.fields(DataPath)}
 PATH_DEFAULTS = {f.name: f.default for f in dataclasses.fields(DataPath) if f.default is not dataclasses.MISSING}
 Table = dict[str, Any]
@@ -398,9 +405,11 @@ def _rows(table: str, merged: _Merged, figures: dict[str, Figure]) -> Table:
             value: Any = _cycles(where, body)
         elif table == "launch.code":
             value = _code(where, body)
+        elif table.startswith("scalar."):
+            value = _number(where, body)
         else:
             value = _path(where, body if isinstance(row.data, dict) else row.data)
-        flat = value if isinstance(value, tuple) else dataclasses.astuple(value)
+        flat = dataclasses.astuple(value) if isinstance(value, DataPath) else value
         figures[f"{table}.{name}"] = Figure(
             flat, TABLES[table], _source(where, meta, sources), _confidence(where, meta)
         )
@@ -424,6 +433,14 @@ def _code(where: str, body: Table) -> tuple[float, float]:
         raise SocError(f"{where}: must be [flushed, network], got {body!r}")
     flushed, network = (_checked(where, "", value, "float", "us") for value in row)
     return flushed, network
+
+
+def _number(where: str, body: Table) -> float:
+    if set(body) != {"value"}:
+        raise SocError(f"{where}: must be one number, got {body!r}")
+    number = _checked(where, "", body["value"], "float", "cycles")
+    assert isinstance(number, float)
+    return number
 
 
 def _path(where: str, body: Any) -> DataPath:
@@ -471,9 +488,9 @@ def apply_overrides(soc: Soc, changes: Mapping[str, Any]) -> Soc:
             number = _checked(where, "", value, "float", PATH_UNITS[part])
             table[row] = dataclasses.replace(table[row], **{part: number})
         else:
-            read = {"cycles": _cycles, "code": _code}.get(key)
+            read = {"cycles": _cycles, "code": _code, "paths": None}.get(key, _number)
             table[row] = read(where, {"value": value}) if read else _path(where, value)
-        flat = table[row] if isinstance(table[row], tuple) else dataclasses.astuple(table[row])
+        flat = dataclasses.astuple(table[row]) if isinstance(table[row], DataPath) else table[row]
         figures[f"{section}.{key}.{row}"] = Figure(flat, TABLES[f"{section}.{key}"], "override", "guess")
     built = {name: dataclasses.replace(getattr(soc, name), **body) for name, body in sections.items()}
     return dataclasses.replace(soc, figures=figures, **built)

@@ -20,7 +20,7 @@ from ._vector import align
 
 SCORES, WEIGHTS, VALUES = 0, 1, 2  # cross-core flags: scores are there, weights are there, weighted values are there
 SLOTS = 2  # of every workspace buffer
-STAGE_SCALARS = 600  # scalar instructions of a stage: which tile it is, where its tensors begin
+STAGE = "attention_stage"  # scalar routine of a stage: which tile it is, where its tensors begin
 STEP = 128  # rows, columns and depth of a cube step
 Q_BYTES, KP_BYTES, V_BYTES = 96 * 1024, 64 * 1024, 64 * 1024
 MAX_PITCH = 65535
@@ -208,7 +208,7 @@ class CubeSide:
     def scores(self, tile: Tile, index: int) -> None:
         """Q K^T of a tile into its workspace slot."""
         plan = self.plan
-        asc.scalar_instructions(STAGE_SCALARS)
+        asc.scalar_instructions(1, STAGE)
         if tile.first and self.resident:
             self._hold_query(tile)
         self.kp.turn = 0  # the weights of the tile before end in another buffer: stages begin alike
@@ -301,7 +301,7 @@ class CubeSide:
     def values(self, tile: Tile, index: int) -> None:
         """P V of a tile into its workspace slot."""
         plan = self.plan
-        asc.scalar_instructions(STAGE_SCALARS)
+        asc.scalar_instructions(1, STAGE)
         pitch = align(tile.w, 64)
         base = (index % SLOTS) * plan.tile_m * align(plan.tile_s, 64)
         out = (index % SLOTS) * plan.tile_m * plan.dv

@@ -14,6 +14,7 @@ from typing import Any
 
 from ascend_sim import asc
 
+from ._attention_cube import STAGE
 from ._attention_plan import Strides, steps_of
 from ._attention_softmax import BLOCK, LANES, Rows, Scratch, barrier, by_row, softmax
 from ._cube import E, P, Ring, even, tensor
@@ -36,7 +37,6 @@ class DecodePlan:
     q: Strides
     k: Strides
     o: Strides
-    init: int
 
     @property
     def rows(self) -> int:
@@ -52,7 +52,7 @@ class DecodePlan:
 @asc.jit
 def decode_attention(q: Any, k: Any, v: Any, out: Any, plan: DecodePlan) -> None:
     """The pairs of one vector core."""
-    asc.scalar_instructions(plan.init)
+    asc.scalar_instructions(1, STAGE)
     side = _Decode(plan, tensor(q), tensor(k), tensor(v), tensor(out))
     side.run(plan.pairs[asc.get_block_idx()])
 

@@ -15,7 +15,7 @@ from typing import Any
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
 
-from ._attention_cube import STAGE_SCALARS, STEP, Slots, Unit, ahead
+from ._attention_cube import STAGE, STEP, Slots, Unit, ahead
 from ._attention_plan import Strides, Tile, steps_of
 from ._cube import E, P, Ring, even
 from ._vector import align
@@ -48,7 +48,6 @@ class GradPlan:
     work: tuple[tuple[Tile, ...], ...]
     rows: tuple[tuple[tuple[int, int, int, int], ...], ...]
     sizes: tuple[int, int]
-    init: int
 
 
 def key_of(tile: Tile) -> tuple[Any, ...]:
@@ -111,7 +110,7 @@ class GradCube:
     def scores(self, tile: Tile, index: int) -> None:
         """Q K^T and dY V^T of a tile."""
         plan = self.plan
-        asc.scalar_instructions(STAGE_SCALARS)
+        asc.scalar_instructions(1, STAGE)
         slot = tile.turn % 2
         both = self.rows.tensor(slot, plan.dtype)
         if tile.first:
@@ -152,7 +151,7 @@ class GradCube:
     def grads(self, tile: Tile, index: int) -> None:
         """dQ, dK and dV of a tile, added to what is there."""
         plan = self.plan
-        asc.scalar_instructions(STAGE_SCALARS)
+        asc.scalar_instructions(1, STAGE)
         pitch, base = align(tile.w, 64), (index % SLOTS) * TILE_M * TILE_S
         parts = even(tile.w, STEP)
         keys = [(self._keys("k", tile, at, count), at, count) for at, count in parts]

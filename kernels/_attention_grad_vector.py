@@ -8,7 +8,7 @@ from typing import Any
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
 
-from ._attention_cube import STAGE_SCALARS
+from ._attention_cube import STAGE
 from ._attention_grad_cube import CLEARED, DONE, GRADS, SCORES, SLOTS, TILE_M, TILE_S, GradPlan, key_of
 from ._attention_plan import Tile, steps_of
 from ._attention_softmax import BLOCK, Scratch, barrier, by_row, hide, reduce_rows
@@ -121,7 +121,7 @@ class GradVector:
     def _tile(self, tile: Tile, index: int) -> None:
         """Weights and score gradients of this core's rows of a tile."""
         plan = self.plan
-        asc.scalar_instructions(STAGE_SCALARS)
+        asc.scalar_instructions(1, STAGE)
         half = ceil_div(tile.m, 2)
         start, count = (0, half) if self.me == 0 else (half, tile.m - half)
         pitch, base = align(tile.w, 64), (index % SLOTS) * TILE_M * TILE_S

@@ -99,7 +99,6 @@ class AttentionPlan:
     work: tuple[tuple[Tile, ...], ...]
     joins: tuple[tuple[Join, ...], ...]
     rows_out: tuple[int, int] | None
-    init: int
 
     @property
     def cores(self) -> int:

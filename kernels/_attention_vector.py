@@ -13,7 +13,7 @@ from typing import Any
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
 
-from ._attention_cube import SCORES, SLOTS, STAGE_SCALARS, VALUES, WEIGHTS
+from ._attention_cube import SCORES, SLOTS, STAGE, VALUES, WEIGHTS
 from ._attention_plan import JOIN_ROWS, STRIP, AttentionPlan, Join, Strides, Tile, steps_of
 from ._attention_softmax import BLOCK, Rows, Scratch, barrier, by_row, hide, softmax
 from ._cube import E, P, Ring, even
@@ -108,7 +108,7 @@ class VectorSide:
         top, total, change = self.top[tile.turn % 2], self.total[tile.turn % 2], self.change[index % 2]
         asc.cross_core_wait_flag(SCORES, 2, asc.PipeID.MTE2)
         strips = even(count, rows)
-        asc.scalar_instructions(STAGE_SCALARS)
+        asc.scalar_instructions(1, STAGE)
 
         def load(row: int, n: int) -> tuple[int, int]:
             s = self.load.take()
@@ -207,7 +207,7 @@ class VectorSide:
         asc.cross_core_wait_flag(VALUES, 2, asc.PipeID.MTE2)
         if not tile.first:
             asc.wait_flag(E.MTE3_MTE2, 0)
-        asc.scalar_instructions(STAGE_SCALARS)
+        asc.scalar_instructions(1, STAGE)
 
         def load(row: int, n: int) -> int:
             s = self.load.take()

@@ -43,6 +43,11 @@ def cube_kind(soc: Soc) -> str:
     return "AIC" if soc.chip.split_cores else "AICORE"
 
 
+def cube_code(kind: str = "AIC") -> str:
+    """Class of the code of a launch of this kind that runs on the cube (`asc.Launch`, ``code``)."""
+    return "" if kind == "MIX" else "cube"
+
+
 def block_index() -> int:
     """Index of this block: of the cube core, also on the vector cores that serve it."""
     index = asc.get_block_idx()

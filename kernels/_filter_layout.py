@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ascend_sim.soc import Soc
 
 FILTERS, C0 = 16, 8
-SCALARS = (4, 5)  # instructions per element: the scalar pipe is busy 2.4 cycles an element in an AlexNet profile, 910B2
+ELEMENT = "filter_element"  # scalar routine: address of an element of a filter
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def filter_layout(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: FilterPl
         else:
             gap = asc.DataCopyParams(taps, FILTERS * C0 // 8, (plan.n1 - 1) * FILTERS * C0 // 8, 0)
             asc.data_copy(packed, source[blocked:], gap)
-        asc.scalar_instructions(filters * channels * taps * SCALARS[0] // SCALARS[1])
+        asc.scalar_instructions(filters * channels * taps, ELEMENT)
         pipe.compute(0)
         if pack:
             turn(rows, middle, FILTERS, wide)

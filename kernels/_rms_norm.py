@@ -29,7 +29,7 @@ MERGED_COLUMNS = 2000  # longest row of the merged variant
 SPLIT_COLUMNS = {2: 12288, 4: 10240}  # longest row of the single variant, by bytes of an element
 PIECE_COLUMNS = {2: 12096, 4: 9696}  # of the split variant
 BATCH = 64  # deviations stored at a time
-ROOT_SCALARS = 10  # instructions of the scalar unit for 1 / sqrt(mean + epsilon)
+ROOT = "root"  # scalar routine: 1 / sqrt(mean + epsilon)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _row_sum(b: Buffers, size: int) -> None:
 
 
 def _deviation(plan: RmsPlan, total: float) -> float:
-    asc.scalar_instructions(ROOT_SCALARS)
+    asc.scalar_instructions(1, ROOT)
     value = 1.0 / sqrt(max(total, 0.0) / plan.length + plan.epsilon)
     asc.set_flag(asc.HardEvent.S_V, 3)
     asc.wait_flag(asc.HardEvent.S_V, 3)

@@ -18,7 +18,7 @@ from ._conv import conv_kernel
 from ._conv_pool import ROWS
 from ._conv_tiling import ConvProblem, ConvTiling, deepen, tile_conv
 from ._conv_walk import ConvPlan, Image, Pool, bias_columns
-from ._cube import FRACTAL, cube_buffers, cube_kind, load3d_v2
+from ._cube import FRACTAL, cube_buffers, cube_code, cube_kind, load3d_v2
 from ._exit import plan_exit
 from .conv2d import block_signature
 
@@ -87,7 +87,7 @@ def plan_aipp_conv(call: OpCall, soc: Soc) -> list[asc.Launch]:
     return [
         asc.Launch(
             conv_kernel, block_dim=prod(plan.tiling.split), kind=cube_kind(soc), args=operands.args, gm=operands.gm,
-            consts={"plan": plan}, soc=soc, signature=lambda block: block_signature(plan, block),
+            consts={"plan": plan}, soc=soc, signature=lambda block: block_signature(plan, block), code=cube_code(),
         )
     ]  # fmt: skip
 

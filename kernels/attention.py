@@ -30,14 +30,11 @@ if TYPE_CHECKING:
 
 TRAINING = ("FlashAttentionScore",)
 SCORE_TILE = 128 * 1024  # scores of one vector core's tile in the training kernel: 512 KB
-# scalar instructions before the first transfer: tiling data, work list, queues
-INIT, TRAIN_INIT, DECODE_INIT = 8500, 3000, 500
 
 
 @asc.jit
 def flash_attention(*gm: Any, plan: AttentionPlan) -> None:
     """One block: a cube core, or one of its two vector cores."""
-    asc.scalar_instructions(plan.init)
     block = block_index()
     sizes = _workspace(plan)
     held = {}
@@ -112,7 +109,7 @@ def _decode(call: OpCall, a: Attention, soc: Soc) -> asc.Launch:
     share = tuple(tuple(pairs[i * len(pairs) // used : (i + 1) * len(pairs) // used]) for i in range(used))
     plan = DecodePlan(
         share, a.k_lengths, a.q.dim, a.scale, strides_of(a.layout, a.q, a.q.dim), strides_of(a.layout, a.k, a.k.dim),
-        strides_of(a.layout.rpartition("_")[2], a.q, a.v_dim), DECODE_INIT,
+        strides_of(a.layout.rpartition("_")[2], a.q, a.v_dim),
     )  # fmt: skip
     args = [("in", 0), ("in", 1), ("in", 2), ("out", 0)]
     specs = [*call.inputs[:3], call.outputs[0]]
@@ -184,7 +181,7 @@ def _plan(train: bool, a: Attention, shape: tuple[int, int, int], cores: int) ->
         a.q_lengths, shifts or (), strides_of(a.layout, a.q, a.q.dim), strides_of(a.layout, a.k, a.k.dim),
         strides_of(a.layout, a.k, a.v_dim), strides_of(a.layout.rpartition("_")[2], a.q, a.v_dim),
         strides_of(a.layout, a.q, a.rope), strides_of(a.layout, a.k, a.rope), (), work, joins,
-        (a.q.heads, tokens) if train else None, TRAIN_INIT if train else INIT,
+        (a.q.heads, tokens) if train else None,
     )  # fmt: skip
     from dataclasses import replace
 
@@ -242,4 +239,5 @@ def _launch(call: OpCall, a: Attention, plan: AttentionPlan, soc: Soc) -> asc.La
     return asc.Launch(
         flash_attention, block_dim=plan.cores, kind="MIX", args=args, gm=gm, consts={"plan": plan}, soc=soc,
         signature=signature, cooperative=joins, name=call.type,
+        code="object" if call.type in TRAINING else "attention",
     )  # fmt: skip

@@ -15,7 +15,7 @@ from ._attention_grad_vector import MOST_ROWS, STRIP, GradVector
 from ._attention_plan import blocks_of, deal
 from ._attention_softmax import BLOCK
 from ._cube import block_index, even, tensor
-from .attention import TRAIN_INIT, mask_kind, mask_shape, shifts_of, strides_of
+from .attention import mask_kind, mask_shape, shifts_of, strides_of
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -29,7 +29,6 @@ MAX_WIDTH = 256  # of a head: 128 rows of it fill a buffer of L1
 @asc.jit
 def flash_attention_grad(*gm: Any, plan: GradPlan) -> None:
     """One block: a cube core, or one of its two vector cores."""
-    asc.scalar_instructions(plan.init)
     block = block_index()
     held = {role: tensor(address) for role, address in zip(plan.roles, gm, strict=True)}
     for role in ("scores", "raised", "weights", "steps"):
@@ -91,7 +90,7 @@ def _plan(a: Attention, shape: tuple[int, int, int], cores: int) -> GradPlan:
     sizes = a.q.batch * a.q.heads * a.q.tokens * a.q.dim, a.k.batch * a.k.heads * a.k.tokens * a.k.dim
     return GradPlan(
         a.dtype, a.q.dim, a.group, a.q.heads, a.q.tokens, a.scale, mask, shape, shifts or (),
-        strides_of(a.layout, a.q, a.q.dim), strides_of(a.layout, a.k, a.k.dim), roles, work, dealt, sizes, TRAIN_INIT,
+        strides_of(a.layout, a.q, a.q.dim), strides_of(a.layout, a.k, a.k.dim), roles, work, dealt, sizes,
     )  # fmt: skip
 
 
@@ -124,5 +123,5 @@ def _launch(call: OpCall, a: Attention, plan: GradPlan, soc: Soc) -> asc.Launch:
 
     return asc.Launch(
         flash_attention_grad, block_dim=blocks, kind="MIX", args=args, gm=gm, consts={"plan": plan}, soc=soc,
-        signature=signature, cooperative=True, name=call.type,
+        signature=signature, cooperative=True, name=call.type, code="object",
     )  # fmt: skip

@@ -17,7 +17,7 @@ from ._arguments import conv_arguments
 from ._conv import conv_kernel
 from ._conv_tiling import ConvProblem, deepen, strips_of, tile_conv
 from ._conv_walk import ConvPlan, bias_columns
-from ._cube import FRACTAL, cube_buffers, cube_kind, load3d_v2
+from ._cube import FRACTAL, cube_buffers, cube_code, cube_kind, load3d_v2
 from ._exit import plan_exit
 from ._layouts import around
 from ._mix import work_bytes
@@ -133,7 +133,7 @@ def conv_launch(call: OpCall, soc: Soc, problem: ConvProblem, channels: int) -> 
         operands = operands.with_workspace(plan.exit.middle, work_bytes(plan.exit, plan.l0c // 4, blocks))
     return asc.Launch(
         conv_kernel, block_dim=blocks, kind=kind, args=operands.args, gm=operands.gm, consts={"plan": plan}, soc=soc,
-        signature=lambda block: block_signature(plan, block),
+        signature=lambda block: block_signature(plan, block), code=cube_code(kind),
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from ascend_sim.ops.schema import ITEM_BITS, OpCall
 
 from ._clear import clear_launch
 from ._conv_tiling import ConvProblem
-from ._cube import cube_buffers, cube_kind, load3d_v2
+from ._cube import cube_buffers, cube_code, cube_kind, load3d_v2
 from ._exit import plan_exit
 from ._filter_grad import filter_grad_kernel
 from ._filter_grad_walk import FilterPlan, signature, tile_filter
@@ -120,7 +120,7 @@ def _filter(call: OpCall, soc: Soc) -> list[asc.Launch]:
         filter_grad_kernel, block_dim=prod(tiling.split), kind=cube_kind(soc),
         args=[("in", 0), ("in", 1), ("out", 0)],
         gm=[("x", x.dtype, x.nbytes, "in"), ("dy", dy.dtype, dy.nbytes, "in"), ("y", dw.dtype, dw.nbytes, "out")],
-        consts={"plan": plan}, soc=soc, signature=lambda block: signature(plan, block),
+        consts={"plan": plan}, soc=soc, signature=lambda block: signature(plan, block), code=cube_code(),
     )  # fmt: skip
     # What no core writes, or what several add to, starts from zero.
     cleared = plan.atomic or dy.shape[1] * c0 < conv.n1 * 16

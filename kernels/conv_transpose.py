@@ -11,7 +11,7 @@ from ascend_sim.isa.layout import ceil_div
 from ascend_sim.ops.registry import NoKernel, kernel
 
 from ._arguments import conv_arguments
-from ._cube import FRACTAL, cube_buffers, cube_kind, load3d_v2
+from ._cube import FRACTAL, cube_buffers, cube_code, cube_kind, load3d_v2
 from ._deconv import deconv_kernel
 from ._deconv_walk import DeconvPlan, DeconvProblem, DeconvTiling, signature
 from ._exit import plan_exit
@@ -115,6 +115,6 @@ def _direct(call: OpCall, soc: Soc) -> list[asc.Launch]:
     return [
         asc.Launch(
             deconv_kernel, block_dim=blocks, kind=kind, args=operands.args, gm=operands.gm, consts={"plan": plan},
-            soc=soc, signature=lambda block: signature(plan, block),
+            soc=soc, signature=lambda block: signature(plan, block), code=cube_code(kind),
         )
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.shapes import format_of
 
 from ._arguments import conv_arguments
-from ._cube import cube_buffers, cube_kind
+from ._cube import cube_buffers, cube_code, cube_kind
 from ._depthwise import DepthPlan, DepthProblem, depthwise_kernel, signature, tile_depthwise
 from ._exit import plan_exit
 from ._layouts import around
@@ -85,5 +85,5 @@ def stride_one(call: OpCall, soc: Soc, conv: ConvProblem, channels: int) -> asc.
     return asc.Launch(
         depthwise_kernel, block_dim=tiling.split[0] * tiling.split[1] * tiling.split[2], kind=cube_kind(soc),
         args=operands.args, gm=operands.gm, consts={"plan": plan}, soc=soc,
-        signature=lambda block: signature(plan, block),
+        signature=lambda block: signature(plan, block), code=cube_code(),
     )  # fmt: skip

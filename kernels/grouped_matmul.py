@@ -20,7 +20,6 @@ from ascend_sim.ops.values.grouped_matmul import group_sizes
 
 from ._cube import cube_buffers, cube_kind, nd2nz, tensor
 from ._exit import plan_exit
-from ._library import OBJECT_INIT
 from ._matmul import CubeSide, MatmulPlan, Source, kinds_of, link
 from ._matmul_tiling import MatmulProblem, MatmulTiling, align
 
@@ -35,7 +34,6 @@ SQUARE = 8  # tiles of a side of a diagonal block
 @asc.jit
 def grouped_matmul(*gm: Any, plan: MatmulPlan) -> None:
     """Tiles of one core, of whichever groups they are."""
-    asc.scalar_instructions(OBJECT_INIT)
     arguments = {role: [tensor(address)] for role, address in zip(plan.roles, gm, strict=True)}
     CubeSide(plan, arguments).run()
 
@@ -64,7 +62,7 @@ def plan_grouped(call: OpCall, soc: Soc) -> list[asc.Launch]:
     return [asc.Launch(
         grouped_matmul, block_dim=plan.tiling.cores, kind=cube_kind(soc), args=[(way, i) for _, _, way, i in present],
         gm=[(role, spec.dtype, spec.nbytes, way) for role, spec, way, _ in present], consts={"plan": plan}, soc=soc,
-        signature=lambda block: kinds_of(plan, block), name=call.type,
+        signature=lambda block: kinds_of(plan, block), name=call.type, code="object",
     )]  # fmt: skip
 
 

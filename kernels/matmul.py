@@ -14,7 +14,7 @@ from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.schema import ITEM_BITS, OpCall, TensorSpec
 
 from ._arguments import conv_arguments
-from ._cube import cube_buffers, cube_kind, nd2nz
+from ._cube import cube_buffers, cube_code, cube_kind, nd2nz
 from ._exit import plan_exit
 from ._layouts import around
 from ._matmul import MatmulPlan, Source, kinds_of, matmul_kernel
@@ -152,7 +152,7 @@ def _launches(call: OpCall, soc: Soc, trans_a: bool, trans_b: bool) -> list[asc.
         gm = (*gm[:-1], ("y", "float32", 4 * m * n, "out"))
     launch = asc.Launch(
         matmul_kernel, block_dim=plan.tiling.cores, kind=kind, args=operands.args, gm=gm, consts={"plan": plan},
-        soc=soc, signature=lambda block: kinds_of(plan, block),
+        soc=soc, signature=lambda block: kinds_of(plan, block), code=cube_code(kind),
     )  # fmt: skip
     return finish(launch, y, soc) if parts > 1 else [launch]
 

@@ -20,7 +20,6 @@ from ascend_sim.ops.schema import OpCall, TensorSpec
 
 from ._cube import block_index, cube_buffers, tensor
 from ._exit import ExitPlan
-from ._library import OBJECT_INIT
 from ._matmul import MatmulPlan, Source, kinds_of, link, place_of, tiles_of
 from ._matmul_tiling import CubeBuffers, MatmulProblem, MatmulTiling, align
 from ._mix import WORK_TILES
@@ -37,7 +36,6 @@ WORDS = ("uint64", "int64")
 @asc.jit
 def quant_matmul(*gm: Any, plan: MatmulPlan, out: str, per_column: bool) -> None:
     """Tiles of one block."""
-    asc.scalar_instructions(OBJECT_INIT)
     held = {role: tensor(address) for role, address in zip(plan.roles, gm, strict=True)}
     if asc.ascend_is_aic():
         if "work" in held:
@@ -99,7 +97,7 @@ def plan_quant(call: OpCall, soc: Soc) -> list[asc.Launch]:
     launches.append(asc.Launch(
         quant_matmul, block_dim=plan.tiling.cores, kind="MIX" if mixed else "AIC", args=args, gm=gm,
         consts={"plan": plan, "out": y.dtype, "per_column": scale.size > 1}, soc=soc,
-        signature=lambda block: kinds_of(plan, block), name=call.type,
+        signature=lambda block: kinds_of(plan, block), name=call.type, code="object",
     ))  # fmt: skip
     return launches
 

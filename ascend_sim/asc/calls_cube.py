@@ -209,7 +209,7 @@ def _check_fixpipe(
         c1 = ceil_div(p.n_size, c0)
         row = p.m_size * c0 * out_size
         span = (c1 - 1) * p.dst_stride * 32 + row
-        bursts, nbytes, mode = c1, row, ""
+        bursts, nbytes, mode = c1, row, "split" if p.is_channel_split else ""
         if c1 > 1:
             align = min(align, pitch_align(p.dst_stride * 32))
     if dst_mem != "GM":

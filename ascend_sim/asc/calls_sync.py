@@ -72,13 +72,14 @@ def data_sync_barrier(arg0: Any = 0) -> None:
     current().emit(Pipe.S, SCALAR_SYNC)
 
 
-def scalar_instructions(count: int) -> None:
+def scalar_instructions(count: int, routine: str = "bookkeeping") -> None:
     """``count`` instructions of the scalar unit that the program does not spell out: reading tiling data, computing
-    addresses. They hold up dispatch and have no effect on values."""
+    addresses. They hold up dispatch and have no effect on values. ``routine`` names a piece of code with a row in the
+    chip's ``scalar.work`` table: ``count`` runs of it."""
     if count < 0:
         raise InstructionError("scalar_instructions", "count", count, "must be at least 0")
     if count:
-        current().emit(Pipe.S, ScalarWork("bookkeeping", count))
+        current().emit(Pipe.S, ScalarWork(routine, count))
 
 
 def _cross(core: Core, call: str, flag_id: int, mode_id: int, pipe: PipeID) -> Pipe:

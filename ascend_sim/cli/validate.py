@@ -17,6 +17,7 @@ from ascend_sim.engine.memory import L2
 from ascend_sim.ops.cost import OpTiming, op_timing
 from ascend_sim.profiling.accuracy import (
     SHORT_US,
+    TIE,
     Outcome,
     score,
     score_bounds,
@@ -121,11 +122,11 @@ def _validate(rows: Sequence[OpRow] | Sequence[ModelRow], args: argparse.Namespa
         return list(pool.map(predict, chosen, chunksize=max(1, len(chosen) // (8 * args.workers))))
 
 
-def predict_op(row: OpRow) -> Outcome:
-    """Prediction of one measured operator on an idle device. Never raises for a row it cannot predict: the outcome
-    says why."""
+def predict_op(row: OpRow, soc: Soc | None = None) -> Outcome:
+    """Prediction of one measured operator on an idle device, on ``soc`` in place of its chip's description. Never
+    raises for a row it cannot predict: the outcome says why."""
     try:
-        soc = load_soc(row.soc)
+        soc = soc or load_soc(row.soc)
         call = call_of(row)
         cold, warm = _cold_and_warm(call, soc, row.l2)
     except (NotPredicted, SocError, ValueError) as error:
@@ -230,7 +231,8 @@ def as_text(outcomes: Sequence[Outcome], worst: int) -> str:
         cells = [[p.pipe, str(p.compared), percent(p.median), percent(p.p90), percent(p.bias)] for p in pipes]
         bounds = score_bounds(outcomes)
         parts.append("busy time of pipes above 1 us\n" + render(["pipe", "rows", "median %", "p90 %", "bias %"], cells))
-        parts.append(f"measured bound (over half of the task) is the predicted one: {bounds.agreed} of {bounds.rows}")
+        parts.append(f"measured bound (over half of the task; ties within {100 * TIE:.0f} %) is the predicted one: "
+                     f"{bounds.agreed} of {bounds.rows}; exactly: {bounds.longest}")  # fmt: skip
     networks = score_networks(outcomes)
     if networks:
         parts.append("networks over batch sizes\n" + render(NETWORK_HEADER, network_cells(networks)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from weakref import WeakKeyDictionary
@@ -22,6 +23,7 @@ from ascend_sim.engine.timing import (
     Prices,
     clock_mhz,
     core_count,
+    cycle_ps,
     exact,
     memory_read,
     price,
@@ -215,10 +217,17 @@ class _Wave:
         self.plan, self.active = plan, active
         self.shares: dict[str, MemoryShares] = {}
         self.prices: dict[tuple[int, str], Prices] = {}
-        self.sync: SyncTimes = sync_times(soc, "AIC" if kind == "MIX" else kind)
+        self.code = trace.code
+        unit = "AIC" if kind == "MIX" else kind
+        self.sync: SyncTimes = sync_times(soc, unit, self.code)
+        self.start = round_ps(exact(soc.scalar.start.get(self.code, 0)) * cycle_ps(soc, unit))
 
     def replay(self, indices: Sequence[int]) -> dict[int, BlockTiming]:
-        """Timing of each distinct block; blocks that synchronise with each other run together."""
+        """Timing of each distinct block, all of which begins when its scalar units have started."""
+        return {i: _later(timing, self.start) for i, timing in self._replay(indices).items()}
+
+    def _replay(self, indices: Sequence[int]) -> dict[int, BlockTiming]:
+        """Timing of the programs; blocks that synchronise with each other run together."""
         blocks = self.trace.blocks
         distinct = list(dict.fromkeys(indices))
         if not any(_syncs_across_blocks(blocks[i]) for i in distinct):
@@ -254,15 +263,20 @@ class _Wave:
             for pipe in range(PIPE_COUNT):
                 key = (kind, Pipe(pipe))
                 totals[key] = totals.get(key, 0) + busy[pipe] * times
-            totals[kind, Pipe.S] += self.sync.issue * program.executed * times
+            issued = self.sync.issue * program.executed * times
+            totals[kind, Pipe.S] += issued + self.start * times
             prices = self._prices(program, kind)
             spent = prices.occupancy * program.counts * times
             for keys, ps in zip(prices.figures, spent.tolist(), strict=True):
                 for key_name in keys:
                     weights[key_name] = weights.get(key_name, 0) + ps
-            weights["sync.issue_cycles"] = (
-                weights.get("sync.issue_cycles", 0) + self.sync.issue * program.executed * times
-            )
+            for key_name, ps in (
+                ("sync.issue_cycles", issued),
+                (f"scalar.operands.{self.code}", issued if self.code in self.soc.scalar.operands else 0),
+                (f"scalar.start.{self.code}", self.start * times),
+            ):
+                if ps:
+                    weights[key_name] = weights.get(key_name, 0) + ps
 
     def _cores(self, block: Block, number: int) -> list[Core]:
         cores = []
@@ -284,6 +298,14 @@ class _Wave:
                 shares = self.shares[kind] = self.plan.shares(sharing)
             found = self.prices[key] = price(program.works, self.soc, priced_as, shares)
         return found
+
+
+def _later(timing: BlockTiming, ps: int) -> BlockTiming:
+    """The same block, begun ``ps`` later: a replay is a recurrence in max and plus, so all of it moves."""
+    if not ps:
+        return timing
+    slices = tuple(replace(s, start=s.start + ps, end=s.end + ps) for s in timing.slices)
+    return replace(timing, end=timing.end + ps, slices=slices)
 
 
 def _syncs_across_blocks(block: Block) -> bool:

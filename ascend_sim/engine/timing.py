@@ -17,7 +17,7 @@ GM         the longest of three stages that overlap: requests (fixed + bursts x 
            parts add.
 load3d     as a path ``:3d``; ``:3d_c04`` for four-channel input; when the column stride is above 1 ``:3d_stride2``
            (or 3, ...), else ``:3d_strided``, else at most the L1_L0A rate over the stride: the wanted part of each line
-scalar     count x issue cycles
+scalar     count x cycles of the routine, or of the issue of an instruction
 ========== =====================================================================================================
 
 A single core streams at its port's rate, and at the cap of ``memory.core_*_bytes_per_cycle`` when all cores
@@ -146,12 +146,15 @@ def memory_read(soc: Soc, pure: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=256)
-def sync_times(soc: Soc, kind: str) -> SyncTimes:
-    """Issue and synchronisation costs of a core of this kind."""
+def sync_times(soc: Soc, kind: str, code: str = "") -> SyncTimes:
+    """Issue and synchronisation costs of a core of this kind in kernels of class ``code`` (`scalar.operands`)."""
     ps, s = cycle_ps(soc, kind), soc.sync
     issue, flag_set, wait, barrier, cross = (
-        round_ps(exact(c) * ps)
-        for c in (s.issue_cycles, s.set_cycles, s.wait_cycles, s.barrier_cycles, s.cross_core_cycles)
+        round_ps(c * ps)
+        for c in (
+            exact(s.issue_cycles) + exact(soc.scalar.operands.get(code, 0)),
+            *map(exact, (s.set_cycles, s.wait_cycles, s.barrier_cycles, s.cross_core_cycles)),
+        )
     )
     return SyncTimes(issue, flag_set, wait, barrier, cross, s.queue_depth)
 
@@ -185,7 +188,7 @@ def price(works: Sequence[Work], soc: Soc, kind: str, memory: MemoryShares) -> P
             law = pricer.load3d(work.path, work.stride_w, work.c0_small)
             time = law.at(1, work.nbytes)
         else:
-            law = pricer.scalar()
+            law = pricer.scalar(work.op)
             time = law.at(work.times, 0)
         occupancy.append(time)
         latency.append(law.latency)
@@ -322,11 +325,13 @@ class _Pricer:
             )
         return law
 
-    def scalar(self) -> _Law:
-        law = self._laws.get(())
+    def scalar(self, op: str) -> _Law:
+        op = op if op in self.soc.scalar.work else ""
+        law = self._laws.get(("scalar", op))
         if law is None:
-            cycles = exact(self.soc.sync.issue_cycles) * self.ps
-            law = self._laws[()] = _law("sync.issue_cycles", step=cycles)
+            cycles = self.soc.scalar.work[op] if op else self.soc.sync.issue_cycles
+            law = _law(f"scalar.work.{op}" if op else "sync.issue_cycles", step=exact(cycles) * self.ps)
+            self._laws["scalar", op] = law
         return law
 
     def path(self, name: str, mode: str, dtype: str) -> _Path:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 SHORT_US = 10.0  # rows below are scored in microseconds: launch jitter outweighs the kernel
 PIPE_FLOOR_US = 1.0  # pipe times at or below are not compared
+TIE = 0.05  # pipes whose measured times differ by less share the bound: profiles of one thing differ by as much
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,12 @@ class PipeScore:
 
 @dataclass(frozen=True)
 class BoundScore:
+    """Rows in which a pipe fills more than half of the task; in how many of them the predicted bound is the longest
+    pipe or within `TIE` of it (``agreed``), or exactly the longest (``longest``)."""
+
     rows: int
     agreed: int
+    longest: int
     missed: tuple[tuple[str, str, str], ...]  # row id, measured bound, predicted bound
 
 
@@ -295,7 +300,7 @@ def score_pipes(outcomes: Sequence[Outcome]) -> list[PipeScore]:
 
 def score_bounds(outcomes: Sequence[Outcome]) -> BoundScore:
     """Whether the pipe that fills more than half of a measured task is the predicted bound."""
-    rows, missed = 0, []
+    rows, longest, missed = 0, 0, []
     for outcome in outcomes:
         if not outcome.pipe_us_measured or outcome.us_predicted is None or outcome.estimated:
             continue
@@ -305,9 +310,10 @@ def score_bounds(outcomes: Sequence[Outcome]) -> BoundScore:
         rows += 1
         states = [pipes for pipes in (outcome.pipes, outcome.pipes_cold) if pipes]
         bounds = [max(pipes, key=lambda p: pipes[p]) for pipes in states]
-        if pipe not in bounds:
+        longest += pipe in bounds
+        if all(outcome.pipe_us_measured.get(bound, 0.0) < busy * (1 - TIE) for bound in bounds):
             missed.append((outcome.id, pipe, "/".join(dict.fromkeys(bounds))))
-    return BoundScore(rows, rows - len(missed), tuple(missed))
+    return BoundScore(rows, rows - len(missed), longest, tuple(missed))
 
 
 def _known(value: float | None) -> float:

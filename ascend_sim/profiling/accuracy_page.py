@@ -8,6 +8,7 @@ from pathlib import Path
 from ascend_sim.profiling.accuracy import (
     PIPE_FLOOR_US,
     SHORT_US,
+    TIE,
     NetworkScore,
     Outcome,
     Score,
@@ -200,8 +201,9 @@ def _pipes(outcomes: Sequence[Outcome]) -> str:
         "## Busy time of pipes\n\n"
         f"Rows whose profile shows pipe times; times above {PIPE_FLOOR_US:g} us, mean over the used cores.\n\n"
         + table(["pipe", "compared", "median %", "p90 %", "bias %"], cells)
-        + "\nWhere one measured pipe fills more than half of the task, it is the predicted bound in "
-        f"{bounds.agreed} of {bounds.rows} rows.\n"
+        + f"\n{bounds.rows} rows have a pipe that fills over half of the measured task. In {bounds.agreed} of them "
+        f"the predicted bound is that pipe or one measured within {100 * TIE:.0f} % of it, in {bounds.longest} exactly "
+        "the longest.\n"
     )
     if bounds.missed:
         text += "\n" + table(["row", "measured bound", "predicted bound"], [list(m) for m in bounds.missed])

@@ -142,8 +142,11 @@ def test_pipes_are_compared_above_one_microsecond_and_bounds_by_more_than_half()
     assert by_pipe["mte2"].compared == 2
     assert by_pipe["cube"].compared == 1
     bounds = score_bounds(rows)
-    assert (bounds.rows, bounds.agreed) == (2, 1)
+    assert (bounds.rows, bounds.agreed, bounds.longest) == (2, 1, 1)
     assert bounds.missed[0][1:] == ("cube", "mte2")
+    tied = outcome(100, 100, pipes={"mte2": 90.0, "cube": 20.0}, pipe_us_measured={"cube": 60.0, "mte2": 58.0})
+    tie = score_bounds([tied])  # 58 us lie within 5 % of 60
+    assert (tie.rows, tie.agreed, tie.longest) == (1, 1, 0)
 
 
 def test_networks_are_compared_at_their_best_batch() -> None:

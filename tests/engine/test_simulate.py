@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ascend_sim.engine.machine import DeadlockError
 from ascend_sim.engine.memory import L2
 from ascend_sim.engine.simulate import head_ps, simulate_kernel
 from ascend_sim.engine.trace import Block, GmArg, KernelTrace, Program, TraceBuilder
-from ascend_sim.isa.instr import CubeWork, MoveWork, Pipe, VectorWork
+from ascend_sim.isa.instr import CubeWork, MoveWork, Pipe, ScalarWork, VectorWork
 from ascend_sim.soc import Soc, load_soc, soc_names
 
 
@@ -185,3 +187,27 @@ def test_faster_chips_are_never_slower(name: str) -> None:
 def test_same_inputs_same_times(b2: Soc) -> None:
     first, second = (simulate_kernel(gemm(2048), b2, L2(b2)) for _ in range(2))
     assert first == second
+
+
+def test_scalar_work_by_class_of_kernel(b2: Soc) -> None:
+    """A start delays a whole kernel and counts as scalar time; operands slow every instruction; routines have a price
+    of their own."""
+    trace = vector_trace([10])
+    plain, marked = (replace(trace, code=code) for code in ("", "norm"))
+    chip = b2.override({"scalar.start.norm": 1800, "scalar.operands.norm": 0})
+    base, later = simulate_kernel(plain, chip), simulate_kernel(marked, chip, timeline=True)
+    assert later.core_ps - base.core_ps == 1_000_000  # 1800 cycles at 1800 MHz
+    assert later.busy_ps["scalar"] - base.busy_ps["scalar"] == 1_000_000
+    assert later.busy_ps["vector"] == base.busy_ps["vector"]
+    assert min(s.start for s in later.slices) >= 1_000_000
+    assert "scalar.start.norm" in dict(later.rests_on)
+    slow = simulate_kernel(marked, b2.override({"scalar.start.norm": 0, "scalar.operands.norm": 1800}))
+    assert slow.busy_ps["scalar"] - base.busy_ps["scalar"] == 1_000_000 * marked.executed
+
+    b = TraceBuilder()
+    b.execute(Pipe.S, ScalarWork("root", 3))
+    b.execute(Pipe.S, ScalarWork("unknown", 2))
+    block = KernelTrace("s", "AIV", (Block((b.build(),), ("AIV",)),), (0,), ())
+    chip = b2.override({"scalar.work.root": 90})
+    cycles = round(simulate_kernel(block, chip).busy_ps["scalar"] * 1800 / 1e6)
+    assert cycles == 3 * 90 + 2 * 3 + 2 * 3  # routines, plain instructions, the issue of both
