@@ -142,9 +142,9 @@ def output_strides(width: int, height: int, align: int) -> tuple[int, int]:
 
 
 def encoded_bound(form: PixelFormat, width: int, height: int) -> int:
-    """Bytes that an encoded picture never exceeds: noise at the best quality takes little more than raw pixels."""
+    """Bytes that an encoded picture never exceeds: noise at the best quality takes 1.6 times its raw pixels."""
     raw = form.nbytes(-(-width // 16) * 16 * form.row_bytes, -(-height // 16) * 16)
-    return raw * 5 // 4 + 4096
+    return raw * 7 // 4 + 4096
 
 
 # -- decoding ----------------------------------------------------------------------------------------------
