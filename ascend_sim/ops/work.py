@@ -49,7 +49,7 @@ def conv_macs(call: OpCall) -> int:
     per = prod(shape[1:])
     if call.type == "DepthwiseConv2D":
         per = prod(shape[2:])
-    if call.type.startswith("Conv2DTranspose"):
+    if "Transpose" in call.type:
         return prod(x.logical_shape) * per
     return prod(call.outputs[0].logical_shape) * per
 

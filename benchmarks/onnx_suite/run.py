@@ -21,7 +21,8 @@ from benchmarks.onnx_suite.device import Model, Refused, open_device
 
 SOC = "Ascend910B2"
 PRECISION = "must_keep_origin_dtype"
-MOVING_VALUE = re.compile(r"input '[^']*' \(([^)]*)\) is not a compile-time constant")
+FIXED_LIMIT = 64  # elements of an input that may be fixed: shapes, axes, sizes, not data
+MOVING_VALUE = re.compile(r"is not a compile-time constant; it depends on the values of the graph inputs (.*)")
 
 
 @dataclass
@@ -58,6 +59,11 @@ def _freeze(model: onnx.ModelProto, name: str, value: Any) -> onnx.ModelProto:
 def _atc(model: onnx.ModelProto, folder: Path, inputs: dict[str, Any]) -> tuple[int, str]:
     from ascend_sim.graph.atc import atc_main
 
+    for value in model.graph.input:  # a dimension of 0 cannot be given to --input_shape
+        array = inputs.get(value.name)
+        if isinstance(array, np.ndarray) and 0 in array.shape:
+            for dim, size in zip(value.type.tensor_type.shape.dim, array.shape, strict=True):
+                dim.dim_value = size
     path = folder / "model.onnx"
     path.write_bytes(model.SerializeToString())
     words = [
@@ -140,10 +146,12 @@ def run_case(case: Case) -> Result:
             while True:
                 code, text = _atc(model, folder, given)
                 moving = MOVING_VALUE.search(text) if code else None
-                if moving is None or moving[1] not in given or moving[1] in result.fixed:
+                wanted = [n for n in re.findall(r"'([^']*)'", moving[1]) if n in given] if moving else []
+                if not wanted or wanted[0] in result.fixed or any(np.size(given[n]) > FIXED_LIMIT for n in wanted):
                     break
-                result.fixed += (moving[1],)
-                model = _freeze(model, moving[1], given[moving[1]])
+                result.fixed += tuple(wanted)
+                for name in wanted:
+                    model = _freeze(model, name, given[name])
             if code:
                 result.status, result.reason = "refused", _reason(text)
                 return result

@@ -11,17 +11,25 @@ from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.ir import Graph
 from ascend_sim.graph.onnx_import import (
     activation,
+    bitwise,
     constants,
+    control,
     convolution,
     elementwise,
+    indexing,
     logic,
     matmul,
     movement,
     normalization,
     pooling,
+    quantized,
+    recurrent,
     reduction,
     resize,
+    sequences,
     shape,
+    spectral,
+    vision,
 )
 from ascend_sim.graph.onnx_import.context import Importer, Table
 from ascend_sim.graph.onnx_import.nodes import convert_nodes, read_array
@@ -32,8 +40,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
 
 FAMILIES = (
-    activation, constants, convolution, elementwise, logic, matmul, movement, normalization, pooling, reduction,
-    resize, shape,
+    activation, bitwise, constants, control, convolution, elementwise, indexing, logic, matmul, movement,
+    normalization, pooling, quantized, recurrent, reduction, resize, sequences, shape, spectral, vision,
 )  # fmt: skip
 
 

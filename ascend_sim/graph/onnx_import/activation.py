@@ -22,6 +22,8 @@ def prelu(imp: Importer, node: OnnxNode) -> None:
     x, slope = node.inputs[:2]
     rank, shape = imp.rank(x), imp.shape(slope)
     full = (1,) * (rank - len(shape)) + tuple(shape)
+    if imp.opset < 7 and rank > 1 and shape == (imp.shape(x)[1],):  # channels, before broadcasting was general
+        full = (1, shape[0], *(1,) * (rank - 2))
     per_channel = rank > 1 and all(n == 1 for i, n in enumerate(full) if i != 1) and full[1] == imp.shape(x)[1]
     target = [full[1]] if per_channel else list(full)
     if target != list(shape) and imp.spec(slope).size != 1:

@@ -25,9 +25,7 @@ def constant_of_shape(imp: Importer, node: OnnxNode) -> None:
 
 
 def range_(imp: Importer, node: OnnxNode) -> None:
-    parts = [imp.constant(n) for n in node.inputs]
-    if any(p is None for p in parts):
-        raise imp.error("start, limit or delta is not a compile-time constant")
+    parts = [imp.value(n, what) for n, what in zip(node.inputs, ("start", "limit", "delta"), strict=True)]
     start, limit, delta = (np.asarray(p).reshape(-1)[0] for p in parts)
     count = max(int(np.ceil((float(limit) - float(start)) / float(delta))), 0)
     imp.define(node.outputs[0], (start + np.arange(count) * delta).astype(start.dtype))

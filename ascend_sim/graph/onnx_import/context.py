@@ -50,6 +50,9 @@ class Importer:
         self.opset = opset
         self.node: OnnxNode | None = None
         self.domains: dict[str, int] = {}
+        self.quantised: dict[str, tuple[str, str, str, int]] = {}  # float tensor -> integers, scale, zero point, axis
+        self.sequences: dict[str, list[str]] = {}  # sequence -> its tensors
+        self.empty: set[str] = set()  # optionals without content
         self._alias: dict[str, str] = {}
         self._scopes: list[tuple[str, dict[str, str]]] = []
         self._node_names: set[str] = set()
@@ -68,7 +71,7 @@ class Importer:
 
     def known(self, name: str) -> bool:
         """Whether a graph tensor of this name has been made."""
-        return name in self.graph.specs
+        return name in self.graph.specs or name in self.sequences or name in self.empty
 
     def bind(self, name: str) -> str:
         """Graph tensor name for a value that is being made: its own, or one of its own in a subgraph."""
@@ -110,15 +113,39 @@ class Importer:
         """Value of a tensor known at compile time."""
         return self.graph.constants.get(name) if name else None
 
+    def value(self, name: str, what: str) -> Array:
+        """A constant tensor; an error that names the node, the input and what it depends on when it is not known."""
+        found = self.constant(name)
+        if found is None:
+            raise self.moving(name, what)
+        return found
+
     def ints(self, name: str, what: str) -> list[int]:
-        """A constant tensor as ints; an error that names the node when its value is not known."""
-        value = self.constant(name)
-        if value is None:
-            raise self.error(
-                f"its input {what!r} ({name}) is not a compile-time constant",
-                "Fix the input shapes with --input_shape, or simplify the model so that this input becomes constant.",
-            )
-        return [int(v) for v in value.reshape(-1)]
+        """`value` as a flat list of ints."""
+        return [int(v) for v in self.value(name, what).reshape(-1)]
+
+    def moving(self, name: str, what: str) -> AtcError:
+        """The error of a tensor whose value should be known at conversion and is not."""
+        sources = self._sources(name)
+        because = f"; it depends on the values of the graph inputs {', '.join(map(repr, sources))}" if sources else ""
+        return self.error(
+            f"its input {what!r} ({name}) is not a compile-time constant{because}",
+            "Fix the input shapes with --input_shape, or make that input a constant of the model.",
+        )
+
+    def _sources(self, name: str) -> list[str]:
+        """Graph inputs that a tensor is computed from."""
+        maker = {out: node for node in self.graph.nodes for out in node.outputs}
+        found: dict[str, None] = {}
+        seen, stack = set(), [name]
+        while stack:
+            tensor = stack.pop()
+            if tensor in self.graph.inputs:
+                found[tensor] = None
+            elif tensor in maker and tensor not in seen:
+                seen.add(tensor)
+                stack += [n for n in maker[tensor].inputs if n]
+        return sorted(found)
 
     def axis(self, value: int, rank: int, what: str = "axis") -> int:
         """An axis counted from the front; an error when the tensor does not have it. A scalar has axis 0."""

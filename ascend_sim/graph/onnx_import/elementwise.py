@@ -20,8 +20,19 @@ def unary(ir: str, imp: Importer, node: OnnxNode) -> None:
     imp.emit(ir, node.inputs[:1], {}, node.outputs)
 
 
+def operands(imp: Importer, node: OnnxNode) -> list[str]:
+    """The two inputs; before opset 7 the second one may be aligned with an inner ``axis`` of the first."""
+    a, b = node.inputs[:2]
+    if imp.opset < 7 and node.attr("broadcast", 0) and node.attr("axis") is not None:
+        axis = imp.axis(int(node.attr("axis")), imp.rank(a))
+        tail = imp.rank(a) - axis - imp.rank(b)
+        if tail > 0:
+            b = imp.emit("Reshape", [b, imp.const([*imp.shape(b), *[1] * tail], "int64")])[0]
+    return [a, b]
+
+
 def binary(ir: str, imp: Importer, node: OnnxNode) -> None:
-    imp.emit(ir, node.inputs[:2], {}, node.outputs)
+    imp.emit(ir, operands(imp, node), {}, node.outputs)
 
 
 def variadic(ir: str, imp: Importer, node: OnnxNode) -> None:
@@ -45,7 +56,7 @@ def mean(imp: Importer, node: OnnxNode) -> None:
 def div(imp: Importer, node: OnnxNode) -> None:
     """Div: RealDiv on floats; integers divide towards zero."""
     integer = np.dtype(imp.dtype(node.inputs[0])).kind in "iu" if imp.dtype(node.inputs[0]) != "bfloat16" else False
-    imp.emit("Div" if integer else "RealDiv", node.inputs[:2], {}, node.outputs)
+    imp.emit("Div" if integer else "RealDiv", operands(imp, node), {}, node.outputs)
 
 
 def power(imp: Importer, node: OnnxNode) -> None:

@@ -5,23 +5,25 @@ from __future__ import annotations
 from functools import partial
 
 from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
+from ascend_sim.graph.onnx_import.elementwise import binary
 
 # onnx.TensorProto.DataType numbers
 ONNX_DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
     11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
 }  # fmt: skip
+OTHER_DTYPES = {
+    8: "string", 17: "float8e4m3fn", 18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4",
+    22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2",
+}  # fmt: skip
 
 
 def onnx_dtype(imp: Importer, number: int) -> str:
     """Our name of an ONNX data type."""
     if number not in ONNX_DTYPES:
-        raise imp.error(f"ONNX data type {number} is not supported", code="E16002")
+        name = OTHER_DTYPES.get(number, f"data type {number}")
+        raise imp.error(f"ONNX type {name} is not a type of the device", code="E16002")
     return ONNX_DTYPES[number]
-
-
-def binary(ir: str, imp: Importer, node: OnnxNode) -> None:
-    imp.emit(ir, node.inputs[:2], {}, node.outputs)
 
 
 def not_(imp: Importer, node: OnnxNode) -> None:
@@ -48,6 +50,11 @@ def is_nan(imp: Importer, node: OnnxNode) -> None:
     imp.emit("NotEqual", [node.inputs[0], node.inputs[0]], {}, node.outputs)
 
 
+def is_inf(imp: Importer, node: OnnxNode) -> None:
+    attrs = {name: bool(node.attr(name, 1)) for name in ("detect_positive", "detect_negative")}
+    imp.emit("IsInf", node.inputs[:1], attrs, node.outputs)
+
+
 TABLE: Table = {
     "Equal": partial(binary, "Equal"),
     "Less": partial(binary, "Less"),
@@ -62,4 +69,5 @@ TABLE: Table = {
     "Cast": cast,
     "CastLike": cast_like,
     "IsNaN": is_nan,
+    "IsInf": is_inf,
 }

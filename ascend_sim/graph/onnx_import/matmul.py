@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
 
 
-def matmul(imp: Importer, node: OnnxNode) -> None:
-    """MatMul -> MatMulV2 (two matrices) or BatchMatMulV2."""
-    a, b = node.inputs[0], node.inputs[1]
+def product(imp: Importer, a: str, b: str, outputs: Sequence[str] | None = None) -> str:
+    """Matrix product of any ranks -> MatMulV2 (two matrices) or BatchMatMulV2; returns its tensor."""
     if imp.rank(a) == 2 and imp.rank(b) == 2:
-        imp.emit("MatMulV2", [a, b], {"transpose_x1": False, "transpose_x2": False}, node.outputs)
-        return
+        return imp.emit("MatMulV2", [a, b], {"transpose_x1": False, "transpose_x2": False}, outputs)[0]
     if imp.rank(a) == 0 or imp.rank(b) == 0:
         raise imp.error("a factor is a scalar; use Mul")
     # vectors become matrices, and lose the extra axis afterwards
@@ -27,11 +27,14 @@ def matmul(imp: Importer, node: OnnxNode) -> None:
     op = "MatMulV2" if flat else "BatchMatMulV2"
     attrs = {"transpose_x1": False, "transpose_x2": False} if flat else {"adj_x1": False, "adj_x2": False}
     if not drop:
-        imp.emit(op, [a, b], attrs, node.outputs)
-        return
+        return imp.emit(op, [a, b], attrs, outputs)[0]
     y = imp.emit(op, [a, b], attrs)[0]
     rank = imp.rank(y)
-    imp.emit("Squeeze", [y], {"axis": sorted(v + rank for v in drop)}, node.outputs)
+    return imp.emit("Squeeze", [y], {"axis": sorted(v + rank for v in drop)}, outputs)[0]
+
+
+def matmul(imp: Importer, node: OnnxNode) -> None:
+    product(imp, node.inputs[0], node.inputs[1], node.outputs)
 
 
 def gemm(imp: Importer, node: OnnxNode) -> None:
@@ -57,4 +60,12 @@ def gemm(imp: Importer, node: OnnxNode) -> None:
     imp.emit("Add", [y, c], {}, node.outputs)
 
 
-TABLE: Table = {"MatMul": matmul, "Gemm": gemm}
+def einsum(imp: Importer, node: OnnxNode) -> None:
+    imp.emit("Einsum", node.inputs, {"equation": node.attr("equation"), "N": len(node.inputs)}, node.outputs)
+
+
+def det(imp: Importer, node: OnnxNode) -> None:
+    imp.emit("MatrixDeterminant", node.inputs[:1], {}, node.outputs)
+
+
+TABLE: Table = {"MatMul": matmul, "Gemm": gemm, "Einsum": einsum, "Det": det}

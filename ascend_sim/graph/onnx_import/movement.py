@@ -93,10 +93,6 @@ def gather(imp: Importer, node: OnnxNode) -> None:
     imp.emit("GatherV2", [x, indices, imp.const(axis, "int64")], {"batch_dims": 0}, node.outputs)
 
 
-def gather_elements(imp: Importer, node: OnnxNode) -> None:
-    imp.emit("GatherElements", node.inputs[:2], {"dim": int(node.attr("axis", 0))}, node.outputs)
-
-
 def pad(imp: Importer, node: OnnxNode) -> None:
     """Pad -> PadV3 with paddings as pairs per axis."""
     x = node.inputs[0]
@@ -106,11 +102,11 @@ def pad(imp: Importer, node: OnnxNode) -> None:
         flat = imp.ints(node.inputs[1], "pads")
         value = imp.constant(node.input(2))
         fill = 0.0 if value is None else value.reshape(-1)[0]
-        if node.input(2) and value is None:
-            raise imp.error("its constant_value is not a compile-time constant")
+        moving = node.input(2) if value is None else ""
         axes = imp.ints(node.input(3), "axes") if node.input(3) else list(range(rank))
     else:
-        flat, fill, axes = [int(v) for v in node.attr("pads")], float(node.attr("value", 0.0)), list(range(rank))
+        flat = [int(v) for v in (node.attr("pads") or node.attr("paddings"))]
+        fill, axes, moving = float(node.attr("value", 0.0)), list(range(rank)), ""
     half = len(axes)
     if len(flat) != 2 * half:
         raise imp.error(f"pads {flat} should hold {2 * half} numbers")
@@ -131,7 +127,7 @@ def pad(imp: Importer, node: OnnxNode) -> None:
             return
     inputs = [x, imp.const(pairs)]
     if mode == "constant":
-        inputs.append(imp.const(fill, imp.dtype(x)))
+        inputs.append(moving or imp.const(fill, imp.dtype(x)))
     imp.emit("PadV3", inputs, {"mode": mode, "paddings_contiguous": True}, node.outputs)
 
 
@@ -168,12 +164,11 @@ def depth_to_space(imp: Importer, node: OnnxNode) -> None:
 def space_to_depth(imp: Importer, node: OnnxNode) -> None:
     x, block = node.inputs[0], int(node.attr("blocksize"))
     n, c, h, w = imp.shape(x)
-    if node.attr("mode", "DCR") != "DCR":
-        raise imp.error(f"mode {node.attr('mode')!r} is not supported", code="E16002")
     if h % block or w % block:
         raise imp.error(f"height {h} and width {w} are not divisible by blocksize {block}")
     y = imp.emit("Reshape", [x, imp.const([n, c, h // block, block, w // block, block], "int64")])[0]
-    y = imp.emit("TransposeD", [y], {"perm": [0, 3, 5, 1, 2, 4]})[0]
+    perm = [0, 3, 5, 1, 2, 4] if node.attr("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]
+    y = imp.emit("TransposeD", [y], {"perm": perm})[0]
     imp.emit("Reshape", [y, imp.const([n, c * block**2, h // block, w // block], "int64")], {}, node.outputs)
 
 
@@ -183,7 +178,6 @@ TABLE: Table = {
     "Slice": slice_,
     "Transpose": transpose,
     "Gather": gather,
-    "GatherElements": gather_elements,
     "Pad": pad,
     "Tile": tile,
     "Expand": expand,

@@ -8,11 +8,25 @@ from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
 
 
 def batch_norm(imp: Importer, node: OnnxNode) -> None:
-    """Inference BatchNormalization -> BNInfer."""
+    """Inference BatchNormalization -> BNInfer; training -> BatchNorm and the running averages."""
     if node.attr("training_mode", 0):
-        raise imp.error("training_mode=1 is not supported", "Export the model in evaluation mode.", "E16002")
+        _training_batch_norm(imp, node)
+        return
     attrs = {"epsilon": float(node.attr("epsilon", 1e-5)), "data_format": "NCHW"}
     imp.emit("BNInfer", node.inputs[:5], attrs, node.outputs[:1])
+
+
+def _training_batch_norm(imp: Importer, node: OnnxNode) -> None:
+    x, scale, offset, mean, variance = node.inputs[:5]
+    attrs = {"epsilon": float(node.attr("epsilon", 1e-5)), "data_format": "NCHW", "is_training": True}
+    _, *_, batch_mean, batch_variance = imp.emit("BatchNorm", [x, scale, offset], attrs, [node.outputs[0], *[""] * 4])
+    momentum = float(node.attr("momentum", 0.9))
+    pairs = zip(node.outputs[1:], (mean, variance), (batch_mean, batch_variance), strict=False)
+    for target, running, batch in pairs:
+        if target:
+            old = imp.emit("Mul", [running, imp.const(momentum, imp.dtype(running))])[0]
+            new = imp.emit("Mul", [batch, imp.const(1.0 - momentum, imp.dtype(batch))])[0]
+            imp.emit("Add", [old, new], {}, [target])
 
 
 def layer_norm(imp: Importer, node: OnnxNode) -> None:
@@ -23,10 +37,7 @@ def layer_norm(imp: Importer, node: OnnxNode) -> None:
     inner = list(shape[axis:])
     dims = imp.const(inner, "int64")
     inputs = [x, dims, gamma, beta or imp.const(np.zeros(inner), imp.dtype(x))]
-    wanted = sum(1 for name in node.outputs if name)
-    if wanted > 1:
-        raise imp.error("its outputs Mean and InvStdDev are for training", code="E16002")
-    imp.emit("LayerNormV4", inputs, {"epsilon": float(node.attr("epsilon", 1e-5))}, node.outputs[:1])
+    imp.emit("LayerNormV4", inputs, {"epsilon": float(node.attr("epsilon", 1e-5))}, node.outputs)
 
 
 def instance_norm(imp: Importer, node: OnnxNode) -> None:

@@ -63,13 +63,17 @@ def arg(ir: str, imp: Importer, node: OnnxNode) -> None:
     """ArgMax/ArgMin -> ArgMaxV2/ArgMinV2 (which drop the axis) and Unsqueeze."""
     x = node.inputs[0]
     axis = imp.axis(int(node.attr("axis", 0)), imp.rank(x))
-    if node.attr("select_last_index", 0):
-        raise imp.error("select_last_index=1 is not supported", code="E16002")
-    inputs, attrs = [x, imp.const(axis, "int64")], {"dtype": "int64"}
-    if node.attr("keepdims", 1):
-        imp.emit("Unsqueeze", imp.emit(ir, inputs, attrs), {"axes": [axis]}, node.outputs)
-    else:
-        imp.emit(ir, inputs, attrs, node.outputs)
+    attrs = {"dtype": "int64"}
+    last = bool(node.attr("select_last_index", 0))
+    keep = bool(node.attr("keepdims", 1))
+    if last:  # the first one of the reversed axis
+        x = imp.emit("ReverseV2", [x, imp.const([axis], "int64")])[0]
+    found = imp.emit(ir, [x, imp.const(axis, "int64")], attrs, None if keep or last else node.outputs)[0]
+    if last:
+        end = imp.const(max(imp.shape(x)[axis] - 1, 0), "int64")
+        found = imp.emit("Sub", [end, found], {}, None if keep else node.outputs)[0]
+    if keep:
+        imp.emit("Unsqueeze", [found], {"axes": [axis]}, node.outputs)
 
 
 def top_k(imp: Importer, node: OnnxNode) -> None:
@@ -85,10 +89,28 @@ def top_k(imp: Importer, node: OnnxNode) -> None:
     imp.emit("TopKV2", [x, imp.const(k, "int32")], attrs, [n or imp.fresh("topk") for n in node.outputs])
 
 
-def cum_sum(imp: Importer, node: OnnxNode) -> None:
+def cumulative(ir: str, imp: Importer, node: OnnxNode) -> None:
     axis = imp.const(imp.ints(node.input(1), "axis")[0], "int64")
     attrs = {"exclusive": bool(node.attr("exclusive", 0)), "reverse": bool(node.attr("reverse", 0))}
-    imp.emit("Cumsum", [node.inputs[0], axis], attrs, node.outputs)
+    imp.emit(ir, [node.inputs[0], axis], attrs, node.outputs)
+
+
+def hardmax(imp: Importer, node: OnnxNode) -> None:
+    """Hardmax: one where the first maximum is -> ArgMaxV2 and OneHot. Before opset 13 over all axes from ``axis``."""
+    x = node.inputs[0]
+    shape = imp.shape(x)
+    axis = imp.axis(int(node.attr("axis", -1 if imp.opset >= 13 else 1)), len(shape))
+    flat = imp.opset < 13 and axis < len(shape) - 1
+    if flat:
+        x = imp.emit("Reshape", [x, imp.const([*shape[:axis], -1], "int64")])[0]
+    index = imp.emit("ArgMaxV2", [x, imp.const(axis, "int64")], {"dtype": "int32"})[0]
+    dtype = imp.dtype(x)
+    inputs = [index, imp.const(imp.shape(x)[axis], "int32"), imp.const(1, dtype), imp.const(0, dtype)]
+    if not flat:
+        imp.emit("OneHot", inputs, {"axis": axis}, node.outputs)
+        return
+    y = imp.emit("OneHot", inputs, {"axis": axis})[0]
+    imp.emit("Reshape", [y, imp.const(list(shape), "int64")], {}, node.outputs)
 
 
 TABLE: Table = {
@@ -105,5 +127,7 @@ TABLE: Table = {
     "ArgMax": partial(arg, "ArgMaxV2"),
     "ArgMin": partial(arg, "ArgMinV2"),
     "TopK": top_k,
-    "CumSum": cum_sum,
+    "CumSum": partial(cumulative, "Cumsum"),
+    "CumProd": partial(cumulative, "Cumprod"),
+    "Hardmax": hardmax,
 }

@@ -31,10 +31,7 @@ def _sizes(imp: Importer, node: OnnxNode) -> tuple[list[int], list[float]]:
     if given is not None:
         factors = [float(v) for v in given]
     else:
-        constant = imp.constant(scales_in)
-        if constant is None:
-            raise imp.error("its scales are not a compile-time constant")
-        factors = [float(v) for v in constant.reshape(-1)]
+        factors = [float(v) for v in imp.value(scales_in, "scales").reshape(-1)]
     if len(factors) != len(axes):
         raise imp.error(f"{len(factors)} scales for {len(axes)} axes")
     for factor, axis in zip(factors, axes, strict=True):
@@ -67,17 +64,26 @@ def resize(imp: Importer, node: OnnxNode) -> None:
         align, half = linear[transform]
         imp.emit("ResizeBilinearV2", [x, target], {"align_corners": align, "half_pixel_centers": half}, node.outputs)
         return
-    if transform == "tf_crop_and_resize":
-        raise imp.error("coordinate_transformation_mode tf_crop_and_resize is not supported", code="E16002")
     attrs = {
         "coordinate_transformation_mode": transform,
         "cubic_coeff_a": float(node.attr("cubic_coeff_a", -0.75)),
         "exclude_outside": int(node.attr("exclude_outside", 0)),
         "mode": mode,
         "nearest_mode": rounding,
+        "antialias": int(node.attr("antialias", 0)),
+        "extrapolation_value": float(node.attr("extrapolation_value", 0.0)),
     }
-    if node.attr("antialias", 0):
-        raise imp.error("antialias=1 is not supported", code="E16002")
+    if transform == "tf_crop_and_resize":
+        rank = len(shape)
+        axes = [imp.axis(int(a), rank, "axes") for a in node.attr("axes", range(rank))]
+        given = [float(v) for v in imp.value(node.input(1), "roi").reshape(-1)]
+        first, last = [0.0] * rank, [1.0] * rank
+        for i, axis in enumerate(axes):
+            first[axis], last[axis] = given[i], given[len(axes) + i]
+        attrs["roi"] = (*first, *last)
+        attrs["sizes"] = tuple(sizes)
+        imp.emit("Resize", [x], attrs, node.outputs)
+        return
     if imp.opset > 10 and node.type == "Resize" and node.input(3) and imp.constant(node.input(3)) is not None:
         imp.emit("Resize", [x, "", "", imp.const(sizes, "int64")], attrs, node.outputs)
     else:

@@ -63,10 +63,10 @@ def identity(imp: Importer, node: OnnxNode) -> None:
 
 
 def dropout(imp: Importer, node: OnnxNode) -> None:
-    """Inference Dropout does nothing; its mask, if read, is all true."""
-    mode = imp.constant(node.input(2))
-    if mode is not None and bool(mode.reshape(-1)[0]):
-        raise imp.error("training_mode is true", "Export the model in evaluation mode.", "E16002")
+    """Inference Dropout does nothing; its mask, if read, is all true. Nor does a training one that drops nothing."""
+    training = bool(imp.value(node.input(2), "training_mode").reshape(-1)[0]) if node.input(2) else False
+    if training and (not node.input(1) or float(imp.value(node.input(1), "ratio").reshape(-1)[0]) != 0.0):
+        raise imp.error("it drops at random (training_mode is true)", "Export the model in evaluation mode.", "E16002")
     imp.alias(node.outputs[0], node.inputs[0])
     if len(node.outputs) > 1 and node.outputs[1]:
         imp.define(node.outputs[1], np.ones(imp.shape(node.inputs[0]), bool))

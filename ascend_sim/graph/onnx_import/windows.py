@@ -1,10 +1,13 @@
-"""Padding of sliding windows: ONNX's auto_pad as explicit numbers."""
+"""Geometry of sliding windows: ONNX's attributes and auto_pad as explicit numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ascend_sim.graph.onnx_import.context import Importer, OnnxNode
+
+FORMATS = {2: "NCHW", 3: "NCDHW"}
 
 
 def same_pads(size: int, kernel: int, stride: int, dilation: int, lower: bool) -> tuple[int, int]:
@@ -15,30 +18,53 @@ def same_pads(size: int, kernel: int, stride: int, dilation: int, lower: bool) -
     return (large, small) if lower else (small, large)
 
 
-def explicit_pads(
-    imp: Importer,
-    node: OnnxNode,
-    size: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    spatial: int,
-) -> tuple[int, int, int, int]:
-    """(top, left, bottom, right) of a 2-D window; for 1-D sources the height has none."""
+@dataclass(frozen=True)
+class Geometry:
+    """Per spatial axis: kernel, strides, dilations; ``pads`` are pairs (before, after) in a row."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+
+    @property
+    def axes(self) -> int:
+        return len(self.kernel)
+
+    def lifted(self) -> Geometry:
+        """A 1-D window as a 2-D one of height 1; others unchanged."""
+        if self.axes != 1:
+            return self
+        return Geometry((1, *self.kernel), (1, *self.strides), (1, *self.dilations), (0, 0, *self.pads))
+
+
+def numbers(imp: Importer, node: OnnxNode, name: str, count: int, default: int) -> tuple[int, ...]:
+    """An attribute with one number per spatial axis."""
+    given = tuple(int(v) for v in node.attr(name, [default] * count))
+    if len(given) != count:
+        raise imp.error(f"{name} {list(given)} should hold {count} numbers")
+    return given
+
+
+def geometry(imp: Importer, node: OnnxNode, size: Sequence[int], kernel: Sequence[int]) -> Geometry:
+    """The window of a convolution or pool over a spatial ``size``."""
+    axes = len(size)
+    if len(kernel) != axes or not 1 <= axes <= 3:
+        raise imp.error(f"a window of {list(kernel)} over {axes} spatial axes; 1 to 3 are supported")
+    strides, dilations = numbers(imp, node, "strides", axes, 1), numbers(imp, node, "dilations", axes, 1)
     auto = node.attr("auto_pad", "NOTSET")
+    pads = [0] * (2 * axes)
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        ends = [
+        ends = (
             same_pads(n, k, s, d, auto == "SAME_LOWER")
             for n, k, s, d in zip(size, kernel, strides, dilations, strict=True)
-        ]
-        return ends[0][0], ends[1][0], ends[0][1], ends[1][1]
-    if auto == "VALID":
-        return 0, 0, 0, 0
-    if auto != "NOTSET":
+        )
+        pads = [v for pair in ends for v in pair]
+    elif auto in ("NOTSET", ""):
+        given = [int(v) for v in node.attr("pads", pads)]
+        if len(given) != 2 * axes:
+            raise imp.error(f"pads {given} should hold {2 * axes} numbers")
+        pads = [v for pair in zip(given[:axes], given[axes:], strict=True) for v in pair]
+    elif auto != "VALID":
         raise imp.error(f"auto_pad {auto!r} is not NOTSET, SAME_UPPER, SAME_LOWER or VALID")
-    pads = [int(v) for v in node.attr("pads", [0] * (2 * spatial))]
-    if len(pads) != 2 * spatial:
-        raise imp.error(f"pads {pads} should hold {2 * spatial} numbers")
-    if spatial == 1:
-        return 0, pads[0], 0, pads[1]
-    return pads[0], pads[1], pads[2], pads[3]
+    return Geometry(tuple(int(k) for k in kernel), strides, dilations, tuple(pads))

@@ -15,7 +15,15 @@ from ascend_sim.ops.values._cache import prepared
 from ascend_sim.ops.values._cube import blas_type, check_extras, output_dtype
 from ascend_sim.ops.values._define import Specs, define
 from ascend_sim.ops.values._window import Window, full_shape, spatial
-from ascend_sim.ops.values.conv import DECLARED, check_bias, deliver, filter_first, filter_shape, operands
+from ascend_sim.ops.values.conv import (
+    DECLARED,
+    check_bias,
+    default_format,
+    deliver,
+    filter_first,
+    filter_shape,
+    operands,
+)
 
 
 def _size(size: Sequence[int], window: Window, extra: Sequence[int]) -> list[int]:
@@ -31,9 +39,9 @@ def _size(size: Sequence[int], window: Window, extra: Sequence[int]) -> list[int
 def _infer(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
     """Filter [C, O / groups, Kh, Kw]; ``input_size`` (the output's shape, an IR name) settles an ambiguous size."""
     x, w = need(inputs, 0, "x"), need(inputs, 1, "filter")
-    shape = rank(x, "x", 4, 4)
-    rank(w, "filter", 4, 4)
-    fmt = data_format(attrs, x, "NHWC")
+    shape = rank(x, "x", 4, 5)
+    rank(w, "filter", len(shape), len(shape))
+    fmt = data_format(attrs, x, default_format(len(shape)))
     c = shape[fmt.index("C")]
     in_c, per, *kernel = filter_shape(w)
     groups = int(attrs.get("groups", 1))
@@ -44,13 +52,13 @@ def _infer(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
     check_bias(inputs, per * groups)
     check_extras(inputs, attrs, DECLARED)
     window = Window.of_conv(kernel, attrs.get, fmt)
-    extra = spatial(ints(attrs.get("output_padding", [0] * 4), "output_padding", 4), fmt)
+    extra = spatial(ints(attrs.get("output_padding", [0] * len(shape)), "output_padding", len(shape)), fmt)
     out = _size(spatial(shape, fmt), window, extra)
     result = full_shape(shape[0], per * groups, out, fmt)
     given = attrs.get("input_size")
     if given is not None and any(given):
-        wanted = tuple(ints(given, "input_size", 4))
-        least = _size(spatial(shape, fmt), window, (0, 0))
+        wanted = tuple(ints(given, "input_size", len(shape)))
+        least = _size(spatial(shape, fmt), window, (0,) * (len(shape) - 2))
         sizes = zip(spatial(wanted, fmt), least, window.strides, window.dilations, strict=True)
         fits = all(low <= s < low + max(t, d) for s, low, t, d in sizes)
         if not fits or wanted != full_shape(shape[0], per * groups, spatial(wanted, fmt), fmt):
@@ -100,3 +108,4 @@ def spread(x: Array, weights: Array, window: Window, size: Sequence[int], out: S
 
 
 define("Conv2DTransposeD", "conv", "x filter bias?", _infer, _transposed)
+define("Conv3DTransposeD", "conv", "x filter bias?", _infer, _transposed)

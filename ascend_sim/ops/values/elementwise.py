@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -171,10 +172,15 @@ def _pow(a: Array, b: Array) -> Array:
 
 
 def _shift(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
+    """Shift by 0 to bits - 1; any other amount leaves only what fills from the side: the sign going right, else 0."""
+
     def shifted(a: Array, b: Array) -> Array:
         bits = a.dtype.itemsize * 8
-        result: Array = function(a, np.clip(b, 0, bits - 1))
-        return result
+        inside = (b >= 0) & (b < bits)
+        result: Array = function(a, np.where(inside, b, bits - 1).astype(b.dtype))
+        if function is np.right_shift and a.dtype.kind == "i":
+            return result
+        return np.where(inside, result, 0).astype(a.dtype)
 
     return shifted
 
@@ -392,6 +398,9 @@ def _fused(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     x, *others = (a for a in arrays if a is not None)
     steps = call.attr("steps")
     shape = call.outputs[0].logical_shape
+    if not shape:
+        one = replace(call, outputs=(replace(call.outputs[0], shape=(1,), origin_shape=None),))
+        return [_fused([a.reshape(1) for a in (x, *others)], one)[0].reshape(())]
     extras = epilogue.aligned(steps, others, len(shape))
 
     def run(first: Array, *rest: Array) -> Array:

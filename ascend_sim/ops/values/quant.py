@@ -20,7 +20,9 @@ _ROUND: dict[str, Callable[[Array], Array]] = {
     "ceil": np.ceil,
     "trunc": np.trunc,
 }
-_LIMITS = {"int4": (-8, 7), "int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
+_LIMITS = {
+    "int4": (-8, 7), "int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535),
+}  # fmt: skip
 
 
 def saturate(x: Array, dtype: str) -> Array:

@@ -32,14 +32,6 @@ def _infer(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
     return [like(x, reduced(shape, axes, bool(attrs.get("keep_dims", False))))]
 
 
-def _infer_extreme(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
-    x = need(inputs, 0, "x")
-    axes = reduce_axes(inputs, attrs, len(x.logical_shape))
-    if any(x.logical_shape[a] == 0 for a in axes):
-        raise ShapeError(f"x is {text(x)}; an extremum over no elements does not exist")
-    return _infer(inputs, attrs)
-
-
 def _infer_bool(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
     x = need(inputs, 0, "x")
     if x.dtype != "bool":
@@ -66,6 +58,15 @@ def _mean(x: Array, axes: tuple[int, ...]) -> Array:
     return result
 
 
+def _limit(dtype: np.dtype[Any], largest: bool) -> Any:
+    """The extreme value of a type: what an extremum over no elements gives."""
+    if dtype.kind == "b":
+        return largest
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).max if largest else np.iinfo(dtype).min
+    return np.inf if largest else -np.inf
+
+
 def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
     top = np.max(x, axis=axes, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
@@ -76,8 +77,8 @@ def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
 _REDUCTIONS: dict[str, tuple[Reduce, Any]] = {
     "Sum": (_sum, _infer),
     "Mean": (_mean, _infer),
-    "Max": (lambda x, axes: np.max(x, axis=axes, keepdims=True), _infer_extreme),
-    "Min": (lambda x, axes: np.min(x, axis=axes, keepdims=True), _infer_extreme),
+    "Max": (lambda x, axes: np.max(x, axis=axes, keepdims=True, initial=_limit(x.dtype, False)), _infer),
+    "Min": (lambda x, axes: np.min(x, axis=axes, keepdims=True, initial=_limit(x.dtype, True)), _infer),
     "Prod": (lambda x, axes: np.prod(x, axis=axes, keepdims=True, dtype=x.dtype), _infer),
     "All": (lambda x, axes: np.all(x, axis=axes, keepdims=True), _infer_bool),
     "Any": (lambda x, axes: np.any(x, axis=axes, keepdims=True), _infer_bool),

@@ -29,18 +29,19 @@ def _infer_roi_align(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
     return [like(x, (count, shape[1], *size))]
 
 
-def _bilinear(image: Array, y: Array, x: Array) -> Array:
-    """Samples of [C, H, W] at grids y [P], x [Q] -> [C, P, Q]; positions more than one pixel outside give 0."""
+def _corners(image: Array, y: Array, x: Array) -> Array:
+    """The four corners of bilinear samples of [C, H, W] at grids y [P], x [Q], each times its weight ->
+    [4, C, P, Q]; positions more than one pixel outside give 0."""
     h, w = image.shape[1:]
     outside = ((y < -1) | (y > h))[:, None] | ((x < -1) | (x > w))[None, :]
     y, x = np.clip(y, 0, h - 1), np.clip(x, 0, w - 1)
     y0, x0 = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
     y1, x1 = np.minimum(y0 + 1, h - 1), np.minimum(x0 + 1, w - 1)
     ly, lx = (y - y0).astype(np.float32)[:, None], (x - x0).astype(np.float32)[None, :]
-    top = image[:, y0][:, :, x0] * (1 - lx) + image[:, y0][:, :, x1] * lx
-    bottom = image[:, y1][:, :, x0] * (1 - lx) + image[:, y1][:, :, x1] * lx
-    result: Array = np.where(outside, np.float32(0), top * (1 - ly) + bottom * ly)
-    return result
+    top, bottom = image[:, y0], image[:, y1]
+    parts = [top[:, :, x0] * (1 - lx) * (1 - ly), top[:, :, x1] * lx * (1 - ly),
+             bottom[:, :, x0] * (1 - lx) * ly, bottom[:, :, x1] * lx * ly]  # fmt: skip
+    return np.where(outside, np.float32(0), np.stack(parts))
 
 
 def _roi_align(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
@@ -66,8 +67,12 @@ def _roi_align(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
         nx = samples if samples > 0 else max(1, int(np.ceil(w / width)))
         ys = y1 + (np.arange(height * ny) + 0.5) * h / (height * ny)
         xs = x1 + (np.arange(width * nx) + 0.5) * w / (width * nx)
-        grid = _bilinear(wide[int(image)], ys, xs).reshape(-1, height, ny, width, nx)
-        out[k] = grid.max((2, 4)) if pool == "max" else grid.mean((2, 4))
+        if pool == "max":  # of the four weighted corners of each sample, as onnxruntime has it
+            corners_ = _corners(wide[int(image)], ys, xs).reshape(4, -1, height, ny, width, nx)
+            out[k] = corners_.max((0, 3, 5))
+            continue
+        grid = _corners(wide[int(image)], ys, xs).sum(0).reshape(-1, height, ny, width, nx)
+        out[k] = grid.mean((2, 4))
     return [narrow(out, call.outputs[0].dtype)]
 
 
@@ -102,7 +107,7 @@ def _reflect(v: Array, low: float, high: float) -> Array:
     return result
 
 
-def _place(v: Array, size: int, padding: str, align: bool) -> Array:
+def place_on_grid(v: Array, size: int, padding: str, align: bool) -> Array:
     """Grid coordinate in [-1, 1] as a pixel coordinate, after border or reflection padding."""
     v = (v + 1) / 2 * (size - 1) if align else ((v + 1) * size - 1) / 2
     return _inside(v, size, padding, align)
@@ -125,7 +130,7 @@ def _grid_sampler(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     padding, mode = str(call.attr("padding_mode", "zeros")), str(call.attr("interpolation_mode", "bilinear"))
     n, _, h, w = wide.shape
     free = "zeros" if mode == "bicubic" else padding  # bicubic pads tap by tap
-    gx, gy = _place(places[..., 0], w, free, align), _place(places[..., 1], h, free, align)
+    gx, gy = place_on_grid(places[..., 0], w, free, align), place_on_grid(places[..., 1], h, free, align)
     image = np.arange(n)[:, None, None]
 
     def taps(ix: Array, iy: Array) -> Array:
