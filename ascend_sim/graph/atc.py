@@ -198,7 +198,9 @@ def _write(target: Path, data: bytes) -> None:
 
 def _report(path: str, problem: str) -> None:
     """check_result.json of --mode=3."""
-    found: dict[str, object] = {"op": [], "result": "failed" if problem else "success"} | ({"reason": problem} if problem else {})
+    found: dict[str, object] = {"op": [], "result": "failed" if problem else "success"}
+    if problem:
+        found["reason"] = problem
     try:
         Path(path).write_text(json.dumps(found, indent=2))
     except OSError as error:

@@ -14,7 +14,7 @@ _LIMIT = 1 << 10  # bytes of tensor data that a model's json keeps
 
 def model_info(om: OmFile) -> str:
     """The lines of ``--mode=6`` and ``--display_model_info=1``. Layout: public ATC manual."""
-    attrs = om.model.get("attr", {})
+    attrs = om.attrs
 
     def text(name: str) -> str:
         return bytes(attrs.get(name, {}).get("s", b"")).decode(errors="replace")

@@ -69,7 +69,7 @@ def compile_model(
     if kind == dynamic.SHAPE:
         options.progress.begin(STEPS + 1)
         example, origin = compile_open(source, soc, options)
-        return write_om([example], soc, name, options.command, kind, source=origin)
+        return write_om([example], soc, name, options.command, kind, source=origin, short=options.compress_attrs)
     gears = dynamic.gears(options)
     options.progress.begin(max(len(gears), 1) * STEPS + 1)
     variants = [compile_graph(source, soc, dynamic.fixed(options, gear.shapes)) for gear in gears]
@@ -77,7 +77,8 @@ def compile_model(
         variants = [compile_graph(source, soc, options)]
     values = [gear.values for gear in gears]
     options.progress.step("write the model")
-    return write_om(variants, soc, name, options.command, kind, values, tuple(options.input_shapes))
+    order = tuple(options.input_shapes)
+    return write_om(variants, soc, name, options.command, kind, values, order, short=options.compress_attrs)
 
 
 def _cut(graph: Graph, out_nodes: tuple[str, ...]) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ascend_sim.soc import Soc
 
 Array = NDArray[Any]
+FOREIGN = "the model was compiled by another ATC: attributes of fused operators are guessed"
 _BASE = 1 << 30  # where a model lies when no device memory was bound
 
 
@@ -176,12 +177,12 @@ class LoadedModel:
             self.work_size = max(v.plan.work_size for v in self._variants)
             self.weight_size = self._variants[0].plan.weight_size
         else:
-            attrs = source.model.get("attr", {})
-            self.work_size = int(attrs.get("memory_size", {}).get("i", 0))
-            self.weight_size = int(attrs.get("weight_size", {}).get("i", 0))
+            self.work_size = int(source.attrs.get("memory_size", {}).get("i", 0))
+            self.weight_size = int(source.attrs.get("weight_size", {}).get("i", 0))
         self._work = _BASE
         self._weight = _BASE + self.work_size
         self._blocks: list[Block] = []
+        self._placed = False
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> LoadedModel:
@@ -207,8 +208,12 @@ class LoadedModel:
 
     @property
     def calls(self) -> list[NodeCall]:
-        """The device operators in execution order."""
-        return self._variant(0).calls
+        """The device operators in execution order; of a model made elsewhere as far as its file tells them."""
+        if self._variants:
+            return self._variants[0].calls
+        from ascend_sim.graph.om.foreign import operator_calls
+
+        return [NodeCall(name, call, (), ()) for name, call in operator_calls(self.source)]
 
     def _variant(self, index: int) -> _Variant:
         if not self._variants:
@@ -268,7 +273,7 @@ class LoadedModel:
                               SHAPE_INVALID)  # fmt: skip
             self._variants.append(_Variant(*self._specializer.compile(key)))
             index = self._shapes[key] = len(self._variants) - 1
-        if device is not None and self._blocks and self._variants[index].plan.work_size > self.work_size:
+        if device is not None and self._placed and self._variants[index].plan.work_size > self.work_size:
             self._grow(device, self._variants[index].plan.work_size)
         return index
 
@@ -343,25 +348,32 @@ class LoadedModel:
         """Use these device addresses for the work area and the weights."""
         self._work, self._weight = work_address, weight_address
 
-    def place(self, device: Device) -> None:
-        """Take work area and weights from the device's memory (raises `OutOfMemory`)."""
+    def place(self, device: Device, work: int = 0, weight: int = 0) -> None:
+        """Take work area and weights from the device's memory (raises `OutOfMemory`), where the caller does not give
+        addresses for them."""
         owner = f"model {self.name}"
-        blocks = []
+        places, blocks = [work, weight], []
         try:
-            for size in (self.work_size, self.weight_size):
-                blocks.append(device.arena.allocate(max(size, 1), max(size, 1), owner))
+            for index, size in enumerate((self.work_size, self.weight_size)):
+                if places[index] == 0:
+                    block = device.arena.allocate(max(size, 1), max(size, 1), owner)
+                    blocks.append(block)
+                    places[index] = block.address
         except MemoryError:
             for block in blocks:
                 device.arena.release(block)
             raise
         self._blocks = blocks
-        self.bind(blocks[0].address, blocks[1].address)
+        self._placed = True
+        self.bind(*places)
 
     def _grow(self, device: Device, size: int) -> None:
         """A larger work area in place of the present one."""
         block = device.arena.allocate(size, size, f"model {self.name}")
-        device.arena.release(self._blocks[0])
-        self._blocks[0] = block
+        for old in [b for b in self._blocks if b.address == self._work]:
+            device.arena.release(old)
+            self._blocks.remove(old)
+        self._blocks.append(block)
         self.work_size = size
         self.bind(block.address, self._weight)
 
@@ -370,6 +382,7 @@ class LoadedModel:
         for block in self._blocks:
             device.arena.release(block)
         self._blocks = []
+        self._placed = False
 
     def operator_timings(
         self,
@@ -381,10 +394,16 @@ class LoadedModel:
     ) -> Iterable[tuple[NodeCall, OpTiming]]:
         """Operators with their time in order, each timed when it is asked for (``l2`` changes as they run).
 
-        ``inputs`` and ``outputs`` are the addresses of the user's buffers; by default they follow the model.
+        ``inputs`` and ``outputs`` are the addresses of the user's buffers; by default they follow the model. Times of a
+        model made elsewhere are estimates.
         """
         from ascend_sim.ops.cost import op_timing
 
+        if not self._variants:
+            for node in self.calls:
+                timing = op_timing(node.call, soc, l2)
+                yield node, replace(timing, estimated=True, reason=timing.reason or FOREIGN)
+            return
         chosen = self._variant(variant)
         if inputs is None or outputs is None:
             inputs, outputs = self._default_buffers(variant)
@@ -418,7 +437,7 @@ class LoadedModel:
 
         chosen = self._variant(variant)
         offset = device.offset
-        work, weight = (offset(self._work), offset(self._weight)) if self._blocks else (self._work, self._weight)
+        work, weight = (offset(self._work), offset(self._weight)) if self._placed else (self._work, self._weight)
         given = [offset(a) for a in self._data(inputs)]
         table = chosen.addresses(work, weight, given, [offset(a) for a in outputs])
         for node, addresses in zip(chosen.calls, table, strict=True):

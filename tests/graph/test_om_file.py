@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,13 @@ from onnx import helper
 from ascend_sim.graph.compile import compile_model
 from ascend_sim.graph.errors import OmError
 from ascend_sim.graph.executor import LoadedModel
-from ascend_sim.graph.om import container, read_om
+from ascend_sim.graph.om import attr_names, container, read_om
+from ascend_sim.graph.om.foreign import guess
 from ascend_sim.graph.om.inout import InOut, IoDesc, read_inout, write_inout
 from ascend_sim.graph.om.proto import TABLES
-from ascend_sim.graph.om.wire import encode
+from ascend_sim.graph.om.wire import decode, encode
+from ascend_sim.graph.options import CompileOptions
+from ascend_sim.soc import load_soc
 
 W = randn(20, 13, 3, 3, seed=1)
 DW = randn(20, 1, 3, 3, seed=2)
@@ -193,58 +197,133 @@ def _attempt(data: bytes) -> None:
     assert time.perf_counter() - started < 1
 
 
+def _reordered(om: bytes, source: random.Random) -> bytes:
+    """The partitions in another order, with a table that fits them."""
+    (count,) = struct.unpack_from("<I", om, 256)
+    entries = [struct.unpack_from("<IIQQ", om, 264 + 24 * i) for i in range(count)]
+    parts, at = [], 264 + 24 * count
+    for kind, _, _, size in entries:
+        parts.append((kind, om[at : at + size]))
+        at += size
+    source.shuffle(parts)
+    return container.write_container(container.read_header(memoryview(om))[0], parts)
+
+
+def _damaged(om: bytes, source: random.Random) -> bytes:
+    data = bytearray(om)
+    how = source.randrange(6)
+    if how == 0:
+        del data[source.randrange(len(data)) :]
+    elif how == 1:
+        data[source.randrange(len(data))] ^= 1 << source.randrange(8)
+    elif how == 2:
+        a, b = sorted(source.sample(range(len(data)), 2))
+        part = data[a:b]
+        data[a:b] = part[len(part) // 2 :] + part[: len(part) // 2]
+    elif how == 3:
+        at = source.randrange(len(data))
+        data[at : at + 4] = source.randbytes(4)
+    elif how == 4:  # the tables, which everything is found by
+        at = source.randrange(256, 264 + 24 * 6)
+        data[at] = source.randrange(256)
+    else:
+        data = bytearray(_reordered(om, source))
+    return bytes(data)
+
+
 def _fuzz(om: bytes, count: int) -> None:
     source = random.Random(7)
     for _ in range(count):
-        data = bytearray(om)
-        how = source.randrange(4)
-        if how == 0:
-            del data[source.randrange(len(data)) :]
-        elif how == 1:
-            data[source.randrange(len(data))] ^= 1 << source.randrange(8)
-        elif how == 2:
-            a, b = sorted(source.sample(range(len(data)), 2))
-            part = data[a:b]
-            data[a:b] = part[len(part) // 2 :] + part[: len(part) // 2]
-        else:
-            at = source.randrange(len(data))
-            data[at : at + 4] = source.randbytes(4)
-        if bytes(data) != om:
-            _attempt(bytes(data))
+        data = _damaged(om, source)
+        if data != om:
+            _attempt(data)
 
 
 def test_damaged_files_give_an_error(om: bytes) -> None:
     _fuzz(om, 400)
 
 
+_BUDGET = """
+import random, resource, sys, time
+sys.path.insert(0, {tests!r})
+from test_om_file import _damaged, _foreign
+from ascend_sim.graph.atc_info import model_info
+from ascend_sim.graph.errors import OmError
+from ascend_sim.graph.executor import LoadedModel
+from ascend_sim.graph.om.to_json import model_json
+om, theirs = open({path!r}, "rb").read(), _foreign()
+LoadedModel.from_bytes(theirs).calls  # imports
+source, errors, slowest = random.Random(7), 0, 0.0
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+for i in range({count}):
+    foreign = i % 5 == 0  # no checksum guards these: they may load, and then everything about them must be said
+    data = _damaged(theirs if foreign else om, source)
+    started = time.perf_counter()
+    try:
+        model = LoadedModel.from_bytes(data)
+        assert foreign or data == om, "a damaged file was loaded"
+        model_info(model.source), model_json(model.source.model), model.calls
+    except OmError:
+        errors += 1
+    slowest = max(slowest, time.perf_counter() - started)
+print(errors, slowest, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
 @pytest.mark.slow
-def test_many_damaged_files_give_an_error(om: bytes) -> None:
-    _fuzz(om, 5000)
+def test_many_damaged_files_give_an_error(om: bytes, tmp_path: Path) -> None:
+    """5,000 files: at most one second each, and 500 MB for all of them."""
+    (tmp_path / "m.om").write_bytes(om)
+    code = _BUDGET.format(tests=str(Path(__file__).parent), path=str(tmp_path / "m.om"), count=5000)
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=1200)
+    assert out.returncode == 0, out.stderr
+    errors, slowest, megabytes = map(float, out.stdout.split())
+    print(f"{errors:.0f} errors, slowest {slowest:.3f} s, {megabytes:.0f} MB")
+    assert errors > 4000 and slowest <= 1 and megabytes <= 500
 
 
 def test_model_of_another_chip_is_refused(om: bytes) -> None:
-    from ascend_sim.soc import load_soc
-
     model = LoadedModel.from_bytes(om)
     model.check_soc(load_soc("Ascend310P3"))
     with pytest.raises(OmError, match=r"E10001.*Ascend310P3.*Ascend910B4"):
         model.check_soc(load_soc("Ascend910B4"))
 
 
+def _tensor(shape: list[int], layout: str = "ND", origin: list[int] | None = None, dtype: int = 1) -> dict[str, Any]:
+    attr: dict[str, Any] = {"origin_format": {"s": b"NCHW"}}
+    if origin:
+        attr["origin_shape"] = {"list": {"i": origin, "val_type": 2}}
+    return {"dtype": dtype, "shape": {"dim": shape}, "layout": layout, "attr": attr}
+
+
 def _foreign() -> bytes:
-    """A model as another ATC would write it: genuine layout, no executable of ours."""
-    desc = {"dtype": 1, "shape": {"dim": [1, 4]}, "layout": "ND", "size": 16}
+    """A model as another ATC would write it: genuine layout, short attribute names, a fused convolution that has lost
+    its strides, no executable of ours."""
+    x = _tensor([1, 1, 16, 16, 16], "NC1HWC0", [1, 3, 16, 16], 2)
+    y = _tensor([1, 2, 8, 8, 16], "NC1HWC0", [1, 20, 8, 8], 2)
+    w, bias = _tensor([9, 2, 16, 16], "FRACTAL_Z", [20, 3, 3, 3], 2), _tensor([20], dtype=2)
+    value = {"t": {"desc": {**bias, "data_offset": 512, "weight_size": 40}}}
     ops = [
-        {"name": "x", "type": "Data", "output_desc": [desc]},
-        {"name": "r", "type": "Relu", "input": ["x:0"], "input_desc": [desc], "output_desc": [desc]},
-    ]
+        {"name": "x", "type": "Data", "output_desc": [x]},
+        {"name": "w", "type": "Const", "output_desc": [w]},
+        {"name": "b", "type": "Const", "attr": {"value": value}, "output_desc": [bias]},
+        {
+            "name": "c", "type": "Conv2D", "input": ["x:0", "w:0", "b:0"], "input_desc": [x, w, bias],
+            "output_desc": [y], "attr": {"_pattern": {"s": b"Convolution"}, "names": {"list": {"s": [b"a", b"b"],
+            "val_type": 1}}},
+        },
+        {"name": "f", "type": "AutomaticBufferFusionOp", "input": ["c:0"], "input_desc": [y], "output_desc": [y]},
+        {"name": "out", "type": "NetOutput", "input": ["f:0"], "input_desc": [y]},
+    ]  # fmt: skip
     model = {
         "name": "f",
         "graph": [{"name": "g", "op": ops}],
-        "attr": {"soc_version": {"s": b"Ascend310B4"}, "memory_size": {"i": 4096}, "weight_size": {"i": 512}},
+        "attr": {"soc_version": {"s": b"Ascend310B4"}, "memory_size": {"i": 4096}, "weight_size": {"i": 1024}},
     }
+    model = decode("ModelDef", encode("ModelDef", model, TABLES), TABLES)  # no two parts are one object
+    attr_names.compress(model)
     io = InOut((IoDesc("x", 16, (1, 4), "ND", "float32"),), (IoDesc("r:0:y", 16, (1, 4), "ND", "float32"),))
-    parts = [(8, write_inout(io)), (0, encode("ModelDef", model, TABLES)), (1, bytes(512)), (3, b"\x7fELF" * 8)]
+    parts = [(8, write_inout(io)), (0, encode("ModelDef", model, TABLES)), (1, bytes(1024)), (3, b"\x7fELF" * 8)]
     return container.write_container(container.Header("f", platform_version="1.11.z.0"), parts)
 
 
@@ -252,9 +331,57 @@ def test_foreign_model_is_described_but_not_run() -> None:
     model = LoadedModel.from_bytes(_foreign())
     assert not model.executable
     assert model.soc_version == "Ascend310B4"
-    assert (model.inputs[0].name, model.inputs[0].dims, model.work_size, model.weight_size) == ("x", (1, 4), 4096, 512)
+    assert (model.inputs[0].name, model.inputs[0].dims, model.work_size, model.weight_size) == ("x", (1, 4), 4096, 1024)
     with pytest.raises(OmError, match="another ATC"):
         model.run_values([np.zeros((1, 4), np.float32)])
+
+
+def test_foreign_model_is_timed_operator_by_operator() -> None:
+    chip = load_soc("Ascend310B4")
+    timed = list(LoadedModel.from_bytes(_foreign()).operator_timings(chip))
+    assert [(node.name, node.call.type) for node, _ in timed] == [("c", "Conv2D"), ("f", "Relu")]
+    assert all(t.estimated and t.task_ps > 0 and t.reason for _, t in timed)
+    conv = timed[0][0].call
+    assert (conv.attr("strides"), conv.attr("pads"), conv.attr("groups")) == ((1, 1, 2, 2), (1, 1, 1, 1), 1)
+    assert conv.inputs[2] is not None and conv.inputs[2].shape == (20,)
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "kernel", "expected"),
+    [(224, 112, 7, (2, 3)), (56, 56, 3, (1, 1)), (56, 56, 1, (1, 0)), (55, 27, 3, (2, 0)), (224, 55, 11, (4, 2))],
+)
+def test_stride_and_padding_follow_from_sizes(large: int, small: int, kernel: int, expected: tuple[int, int]) -> None:
+    stride, pad = guess(large, small, kernel)
+    assert (large + 2 * pad - kernel) // stride + 1 == small
+    assert (stride, pad) == expected or stride == expected[0]
+
+
+def test_short_attribute_names_are_read() -> None:
+    """Read by hand: names begin with a zero byte; digits of base 127, least first, each plus one."""
+    model = _fields(_partitions(_foreign())[0])
+    attrs = {e[1][0]: _fields(e[2][0]) for e in map(_fields, model[11])}
+    names = [n.decode() for n in _fields(attrs[b"attr_name_enum"][1][0])[2]]
+    values = [v.decode() for v in _fields(attrs[b"attr_value_enum"][1][0])[2]]
+    assert attrs[b"om_compress_version"][3] == [1]
+    conv = next(op for op in map(_fields, _fields(model[7][0])[6]) if op[2] == [b"Conv2D"])
+    found = {e[1][0]: _fields(e[2][0]) for e in map(_fields, conv[10])}
+    key = b"\0" + bytes([names.index("_pattern") + 1])
+    assert values[found[key].get(3, [0])[0]] == "Convolution"
+    om = LoadedModel.from_bytes(_foreign()).source
+    attr = next(op for op in om.model["graph"][0]["op"] if op["type"] == "Conv2D")["attr"]
+    assert attr == {"_pattern": {"s": b"Convolution"}, "names": {"list": {"s": [b"a", b"b"], "val_type": 1}}}
+    assert [attr_names.index_of(attr_names.short_name(i)) for i in (0, 126, 127, 16128, 16129)] == [
+        0, 126, 127, 16128, 16129
+    ]  # fmt: skip
+
+
+def test_short_attribute_names_are_written(tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+    model = make_model(nodes, {"x": randn(2, 8)}, ["y"], {"w": randn(8, 4)}).SerializeToString()
+    options = [CompileOptions(compress_attrs=short) for short in (False, True)]
+    plain, short = (read_om(compile_model(model, "Ascend310P3", o)) for o in options)
+    assert short.sizes["MODEL_DEF"] < plain.sizes["MODEL_DEF"]
+    assert short.model == plain.model
 
 
 def test_old_table_form_is_read() -> None:

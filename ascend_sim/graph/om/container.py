@@ -15,11 +15,12 @@ from ascend_sim.graph.errors import MODEL_PARTITION_FAILED, PARAM_INVALID, SIZE_
 HEADER = struct.Struct("<4sII64sIBBBB32sI32sII20sB3sQBB62s")
 MAGIC = b"IMOD"
 HEADER_SIZE = 256
+OURS = "sim"  # platform_version of files written here
 FILE_VERSION = 0x20000000
 MAX_PARTITIONS = 4096
 
 MODEL_DEF, WEIGHTS_DATA, TASK_INFO, TBE_KERNELS, CUST_AICPU_KERNELS, SO_BINS = range(6)
-MODEL_INOUT_INFO = 8
+FLOW_SUBMODEL, MODEL_INOUT_INFO = 7, 8
 SIM_SOURCE, SIM_EXECUTABLE = 1000, 1001  # ours; outside the set that the vendor's loader knows
 
 PARTITION_NAMES = {
@@ -161,7 +162,7 @@ def _read_block(data: memoryview, pos: int, index: int, wide: bool) -> tuple[lis
             raise OmError(
                 f"partition {i} ({name}) has {size} bytes but only {len(data) - start} remain", MODEL_PARTITION_FAILED
             )
-        if any(kind == known for known, _ in partitions):
+        if kind != FLOW_SUBMODEL and any(kind == known for known, _ in partitions):
             raise OmError(f"partition type {kind} appears twice", MODEL_PARTITION_FAILED)
         partitions.append((kind, data[start : start + size]))
         start += size

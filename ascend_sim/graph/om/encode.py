@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ascend_sim.graph.ir import Graph, Node
+from ascend_sim.graph.om import attr_names
 from ascend_sim.graph.om.inout import AIPP_INPUT, DYNAMIC_INPUT, InOut, IoDesc
 from ascend_sim.graph.om.proto import (
     LIST_BOOL,
@@ -191,8 +192,11 @@ def largest(graphs: Sequence[Graph]) -> int:
     return max(range(len(graphs)), key=lambda i: (sum(graphs[i].specs[n].nbytes for n in graphs[i].inputs), i))
 
 
-def model_def(variants: Sequence[tuple[Graph, MemoryPlan]], soc: Soc, name: str, command: str, version: str) -> bytes:
-    """ModelDef of the compiled graphs; the first GraphDef is that of the largest gear."""
+def model_def(
+    variants: Sequence[tuple[Graph, MemoryPlan]], soc: Soc, name: str, command: str, version: str, short: bool = False
+) -> bytes:
+    """ModelDef of the compiled graphs; the first GraphDef is that of the largest gear. ``short``: with short attribute
+    names."""
     chosen = largest([graph for graph, _ in variants])
     graph, plan = variants[chosen]
     attrs = {
@@ -220,6 +224,8 @@ def model_def(variants: Sequence[tuple[Graph, MemoryPlan]], soc: Soc, name: str,
         "graph": [_Encoder(*variants[i]).graph_def() for i in order],
         "attr": {key: attr(value) for key, value in attrs.items()},
     }
+    if short:
+        attr_names.compress(message)
     return encode("ModelDef", message, TABLES)
 
 

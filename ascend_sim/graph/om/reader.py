@@ -19,13 +19,14 @@ from ascend_sim.graph.errors import (
 )
 from ascend_sim.graph.evaluate import constant_spec
 from ascend_sim.graph.ir import Graph
-from ascend_sim.graph.om import container, executable
+from ascend_sim.graph.om import attr_names, container, executable
 from ascend_sim.graph.om.inout import InOut, read_inout
 from ascend_sim.graph.om.proto import TABLES
 from ascend_sim.graph.om.wire import WireError, decode
 from ascend_sim.graph.plan import MemoryPlan
 from ascend_sim.graph.storage import from_storage
 
+_WITHOUT_GRAPH = {**TABLES, "ModelDef": tuple(field for field in TABLES["ModelDef"] if field.name != "graph")}
 SOURCE_LIMIT = 1 << 31  # protobuf messages are smaller
 
 
@@ -43,22 +44,36 @@ class OmFile:
         return self.container.header.name
 
     @cached_property
-    def model(self) -> dict[str, Any]:
-        """The decoded ModelDef. Raises `OmError` when it is malformed."""
+    def attrs(self) -> dict[str, Any]:
+        """Attributes of the model by name (AttrDef messages), without reading its graph. Raises `OmError`."""
         data = self.container.partition(container.MODEL_DEF)
         if data is None:
             raise OmError("the model has no MODEL_DEF partition", MODEL_PARTITION_FAILED)
         try:
-            return decode("ModelDef", data, TABLES)
+            found: dict[str, Any] = decode("ModelDef", data, _WITHOUT_GRAPH).get("attr", {})
         except WireError as error:
             raise OmError(f"MODEL_DEF is corrupt: {error}", MODEL_PARTITION_FAILED) from None
+        return found
+
+    @cached_property
+    def model(self) -> dict[str, Any]:
+        """The decoded ModelDef with full attribute names. Raises `OmError` when it is malformed."""
+        data = self.container.partition(container.MODEL_DEF)
+        if data is None:
+            raise OmError("the model has no MODEL_DEF partition", MODEL_PARTITION_FAILED)
+        try:
+            message = decode("ModelDef", data, TABLES)
+            attr_names.expand(message)
+        except (WireError, ValueError) as error:
+            raise OmError(f"MODEL_DEF is corrupt: {error}", MODEL_PARTITION_FAILED) from None
+        return message
 
     @cached_property
     def soc_version(self) -> str:
         """Name of the chip the model was compiled for; "" when the file does not say."""
         if self.body is not None:
             return str(self.body.get("soc", ""))
-        raw = self.model.get("attr", {}).get("soc_version", {}).get("s", b"")
+        raw = self.attrs.get("soc_version", {}).get("s", b"")
         return bytes(raw).decode(errors="replace")
 
     def graphs(self) -> list[tuple[Graph, MemoryPlan]]:
@@ -127,6 +142,8 @@ def read_om(source: str | os.PathLike[str] | bytes | memoryview) -> OmFile:
     parsed = container.read_container(data)
     sizes = {container.PARTITION_NAMES.get(kind, str(kind)): len(part) for kind, part in parsed.models[0]}
     private = parsed.partition(container.SIM_EXECUTABLE)
+    if private is None and parsed.header.platform_version == container.OURS:
+        raise OmError("the model file is corrupt: its executable partition is missing", MODEL_PARTITION_FAILED)
     body = executable.unpack(data, private) if private is not None else None
     described = parsed.partition(container.MODEL_INOUT_INFO)
     in_out = read_inout(described) if described is not None else InOut((), ())

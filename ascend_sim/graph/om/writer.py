@@ -36,12 +36,13 @@ def write_om(
     gears: Sequence[tuple[int, ...]] = (),
     order: Sequence[str] = (),
     source: Source | None = None,
+    short: bool = False,
 ) -> bytes:
     """Genuine container: I/O description, model, weights, tasks, and the private executable partition last.
 
     ``variants`` holds one compiled graph, or one per gear in their order; ``kind`` and ``gears`` are those of
     `ascend_sim.graph.dynamic`, ``order`` the inputs as --input_shape names them. A model of open shapes has one example
-    graph and its ``source``.
+    graph and its ``source``. ``short`` writes short attribute names.
     """
     weights = lay_out(variants)
     graphs = [graph for graph, _ in variants]
@@ -55,7 +56,7 @@ def write_om(
     }
     partitions = [
         (container.MODEL_INOUT_INFO, write_inout(in_out)),
-        (container.MODEL_DEF, encode.model_def(variants, soc, name, command, __version__)),
+        (container.MODEL_DEF, encode.model_def(variants, soc, name, command, __version__, short)),
         (container.WEIGHTS_DATA, weights),
         (container.TASK_INFO, encode.task_info(*variants[encode.largest(graphs)])),
     ]
@@ -65,7 +66,7 @@ def write_om(
     private = executable.pack(body)
     sizes = [(part, len(data)) for part, data in partitions] + [(container.SIM_EXECUTABLE, len(private))]
     header = container.Header(
-        name, om_ir_version=2, platform_version="sim", platform_type=1, is_unknown_model=int(source is not None)
+        name, platform_version=container.OURS, platform_type=1, is_unknown_model=int(source is not None)
     )
     table = container.pack_table(sizes)
     payload = len(table) + sum(size for _, size in sizes)
