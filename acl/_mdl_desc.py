@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ascend_sim.graph.om.inout import IoDesc
 
 NAME_LIMIT = 4096
+_FUSED_FROM = "_datadump_original_op_names"
 
 
 @dataclass
@@ -31,6 +32,7 @@ class ModelDesc:
     """``loaded`` is None until a model was described."""
 
     loaded: LoadedModel | None = None
+    model: _model.Model | None = None  # None for a model that is only described
 
     @property
     def inputs(self) -> tuple[IoDesc, ...]:
@@ -156,7 +158,7 @@ def get_desc(desc_ptr: int, model_id: int, /) -> int:
     model = _model.find(model_id)
     if model is None:
         return errors.GE_MODEL_ID
-    desc.loaded = model.loaded
+    desc.loaded, desc.model = model.loaded, model
     return 0
 
 
@@ -168,7 +170,7 @@ def fill_desc(desc_ptr: int, data: bytes, path: str) -> int:
     loaded = _model.parse(data, path)
     if isinstance(loaded, int):
         return loaded
-    desc.loaded = loaded
+    desc.loaded, desc.model = loaded, None
     return 0
 
 
@@ -238,7 +240,21 @@ def get_output_dims(desc_ptr: int, index: int, /) -> tuple[dict[str, Any], int]:
 
 @api("acl.mdl.get_cur_output_dims", "aclmdlGetCurOutputDims")
 def get_cur_output_dims(desc_ptr: int, index: int, /) -> tuple[dict[str, Any], int]:
-    return _dims(desc_ptr, index, True)
+    port = _port(desc_ptr, index, True)
+    desc = _desc(desc_ptr)
+    if port is None or desc is None or desc.loaded is None:
+        return {}, errors.INVALID_PARAM
+    loaded = desc.loaded
+    if loaded.kind == "shape":
+        return {}, errors.fail(
+            errors.UNSUPPORTED_API,
+            "the model has open shapes: they come with every execution.",
+            "acl.mdl.get_dataset_tensor_desc(output_dataset, index) gives the shape of an output after it.",
+        )
+    if loaded.kind:
+        variant = desc.model.variant if desc.model is not None else loaded.default_variant
+        port = loaded.ports(variant)[1][index]
+    return dims_dict(port.name, port.dims), 0
 
 
 @api("acl.mdl.get_input_dims_range", "aclmdlGetInputDimsRange")
@@ -316,7 +332,13 @@ def get_tensor_real_name(desc_ptr: int, name: str, /) -> str | None:
 
 @api("acl.mdl.get_op_attr", "aclmdlGetOpAttr")
 def get_op_attr(desc_ptr: int, op_name: str, attr: str, /) -> str:
-    _desc(desc_ptr)
+    """``_datadump_original_op_names``: the operators that were fused into this one, as ``[length]name...``."""
+    desc = _desc(desc_ptr)
+    if desc is None or desc.loaded is None or not desc.loaded.executable or attr != _FUSED_FROM:
+        return ""
+    for node in desc.loaded.graph.nodes:
+        if node.name == op_name:
+            return "".join(f"[{len(name)}]{name}" for name in node.origin)
     return ""
 
 

@@ -44,13 +44,27 @@ def _memory(model_ptr: int, model_size: int) -> bytes | int:
     return ctypes.string_at(model_ptr, model_size)
 
 
-def _load(data: bytes | int, path: str) -> tuple[int, int]:
+@dataclass(frozen=True)
+class Given:
+    """Memory of the program for a model: address and size of the work area and of the weights; 0: none is given."""
+
+    work: tuple[int, int] = (0, 0)
+    weight: tuple[int, int] = (0, 0)
+
+
+def _load(data: bytes | int, path: str, given: Given | None = None, priority: int = 0) -> tuple[int, int]:
     if isinstance(data, int):
         return 0, data
     context = current()
     if context is None:
         return 0, errors.RT_CONTEXT_NULL
-    return _model.load(data, path, context)
+    given = given or Given()
+    for (address, size), what in ((given.work, "work_ptr"), (given.weight, "weight_ptr")):
+        if address:
+            place = _model.where(address, max(size, 1), what, True)
+            if isinstance(place, int):
+                return 0, place
+    return _model.load(data, path, context, given.work, given.weight, priority)
 
 
 @api("acl.mdl.load_from_file", "aclmdlLoadFromFile", "api")
@@ -70,7 +84,8 @@ def load_from_file_with_mem(
     model_path: str, work_ptr: int, work_size: int, weight_ptr: int, weight_size: int, /
 ) -> tuple[int, int]:
     ret = ready()
-    return (0, ret) if ret else _load(_file(model_path), model_path)
+    given = Given((work_ptr, work_size), (weight_ptr, weight_size))
+    return (0, ret) if ret else _load(_file(model_path), model_path, given)
 
 
 @api("acl.mdl.load_from_mem_with_mem", "aclmdlLoadFromMemWithMem", "api")
@@ -78,7 +93,25 @@ def load_from_mem_with_mem(
     model_ptr: int, model_size: int, work_ptr: int, work_size: int, weight_ptr: int, weight_size: int, /
 ) -> tuple[int, int]:
     ret = ready()
-    return (0, ret) if ret else _load(_memory(model_ptr, model_size), "model in memory")
+    given = Given((work_ptr, work_size), (weight_ptr, weight_size))
+    return (0, ret) if ret else _load(_memory(model_ptr, model_size), "model in memory", given)
+
+
+_QUEUES = "models that take their data from queues are not simulated: acl.mdl.load_from_file loads one for datasets."
+
+
+@api("acl.mdl.load_from_file_with_q", "aclmdlLoadFromFileWithQ", supported=False)
+def load_from_file_with_q(
+    model_path: str, inq_ptr: int, inq_num: int, outq_ptr: int, outq_num: int, /
+) -> tuple[int, int]:
+    return 0, errors.fail(errors.RT_FEATURE_NOT_SUPPORT, _QUEUES)
+
+
+@api("acl.mdl.load_from_mem_with_q", "aclmdlLoadFromMemWithQ", supported=False)
+def load_from_mem_with_q(
+    model_ptr: int, model_size: int, inq_ptr: int, inq_num: int, outq_ptr: int, outq_num: int, /
+) -> tuple[int, int]:
+    return 0, errors.fail(errors.RT_FEATURE_NOT_SUPPORT, _QUEUES)
 
 
 @dataclass
@@ -86,9 +119,16 @@ class LoadConfig:
     options: dict[int, Any] = field(default_factory=dict)
 
 
-# attributes of set_config_opt ("hicann/runtime", aclmdlConfigAttr)
-_LOAD_TYPE, _PATH, _MEM, _MEM_SIZE = 1, 2, 3, 4
-_FROM_FILE = (1, 2, 5)  # load types whose model is a file; 3, 4 and 6 are in memory
+# attributes of set_config_opt and ways to load ("hicann/runtime", aclmdlConfigAttr)
+_PRIORITY, _LOAD_TYPE, _PATH, _MEM, _MEM_SIZE, _WEIGHT, _WEIGHT_SIZE, _WORK, _WORK_SIZE = range(9)
+_ATTRIBUTES = 17
+_FILE, _FILE_WITH_MEM, _MEMORY, _MEMORY_WITH_MEM, _FILE_WITH_QUEUE, _MEMORY_WITH_QUEUE = range(1, 7)
+_NEEDS = {
+    _FILE: (_PATH,),
+    _FILE_WITH_MEM: (_PATH, _WEIGHT, _WEIGHT_SIZE, _WORK, _WORK_SIZE),
+    _MEMORY: (_MEM, _MEM_SIZE),
+    _MEMORY_WITH_MEM: (_MEM, _MEM_SIZE, _WEIGHT, _WEIGHT_SIZE, _WORK, _WORK_SIZE),
+}
 
 
 @api("acl.mdl.create_config_handle", "aclmdlCreateConfigHandle")
@@ -116,8 +156,15 @@ def set_config_opt(handle: int, attr: int, value: object, /) -> int:
     found = _load_config(handle)
     if found is None:
         return errors.INVALID_PARAM
-    if attr < 0:
-        return errors.bad("attr", attr, "a model configuration attribute, at least 0")
+    if not 0 <= attr < _ATTRIBUTES:
+        return errors.bad("attr", attr, f"a model configuration attribute, 0..{_ATTRIBUTES - 1}")
+    kind = str if attr in (_PATH, 14) else int
+    if not isinstance(value, kind):
+        return errors.bad("value", value, f"{kind.__name__} for attribute {attr}")
+    if attr == _PRIORITY and not 0 <= int(str(value)) <= 7:
+        return errors.bad("value", value, "a priority 0 (highest) to 7")
+    if attr == _LOAD_TYPE and value not in (*_NEEDS, _FILE_WITH_QUEUE, _MEMORY_WITH_QUEUE):
+        return errors.bad("value", value, "a way to load, 1 (file) to 6 (memory, with queues)")
     found.options[attr] = value
     return 0
 
@@ -131,17 +178,30 @@ def load_with_config(handle: int, /) -> tuple[int, int]:
     if found is None:
         return 0, errors.INVALID_PARAM
     options = found.options
-    path, pointer, size = options.get(_PATH), options.get(_MEM), options.get(_MEM_SIZE)
-    if isinstance(path, str):
-        return _load(_file(path), path)
-    if isinstance(pointer, int) and isinstance(size, int):
-        return _load(_memory(pointer, size), "model in memory")
-    return 0, errors.fail(
-        errors.INVALID_PARAM,
-        f"the config names no model: load type {options.get(_LOAD_TYPE)!r} needs attribute {_PATH} (path) "
-        f"or {_MEM} and {_MEM_SIZE} (address and size).",
-        "acl.mdl.set_config_opt sets them.",
+    way = options.get(_LOAD_TYPE)
+    if way in (_FILE_WITH_QUEUE, _MEMORY_WITH_QUEUE):
+        return 0, errors.fail(errors.RT_FEATURE_NOT_SUPPORT, _QUEUES)
+    if way is None:
+        return 0, errors.fail(
+            errors.INVALID_PARAM,
+            f"the config does not say how to load the model: attribute {_LOAD_TYPE} is missing.",
+            f"acl.mdl.set_config_opt(handle, {_LOAD_TYPE}, 1) is from a file, 3 from memory.",
+        )
+    missing = [a for a in _NEEDS[way] if a not in options]
+    if missing:
+        return 0, errors.fail(
+            errors.INVALID_PARAM,
+            f"load type {way} needs attributes {', '.join(map(str, _NEEDS[way]))}; missing: "
+            f"{', '.join(map(str, missing))}.",
+            "acl.mdl.set_config_opt sets them.",
+        )
+    given = Given(
+        (options.get(_WORK, 0), options.get(_WORK_SIZE, 0)), (options.get(_WEIGHT, 0), options.get(_WEIGHT_SIZE, 0))
     )
+    priority = options.get(_PRIORITY, 0)
+    if way in (_FILE, _FILE_WITH_MEM):
+        return _load(_file(options[_PATH]), options[_PATH], given, priority)
+    return _load(_memory(options[_MEM], options[_MEM_SIZE]), "model in memory", given, priority)
 
 
 @api("acl.mdl.unload", "aclmdlUnload", "api")

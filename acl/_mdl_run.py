@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from acl import _model, errors, handles
 from acl._api import api
 from acl._common import caller, current, on_stream, system, task_failure
-from acl._descs import DTYPE_NUMBERS, DTYPES, DataBuffer
+from acl._descs import DTYPE_NUMBERS, FORMAT_NUMBERS, DataBuffer, TensorDesc
 from acl._mdl_desc import Dataset, dataset_of
+from acl._mdl_gears import variant_of
 from acl._mdl_load import ready
 from acl._model import SLACK, Model
+from acl._rt_allocator import Allocator, allocator_of
 from ascend_sim.runtime.copies import Place
 from ascend_sim.runtime.host import host_thread
 from ascend_sim.runtime.memory import OutOfMemory, rounded
@@ -53,23 +54,8 @@ def _guess(size: int, needed: int, port: IoDesc) -> str:
     return ""
 
 
-def _variant(model: Model, dataset: Dataset) -> tuple[int, int] | int:
-    """(index of the compiled variant, batch in place of -1) that this execution runs."""
-    gears = model.loaded.dynamic_batch
-    if not gears:
-        return 0, 0
-    chosen = [v for v in dataset.dynamic.values() if len(v) == 1]
-    if not chosen:
-        return errors.fail(
-            errors.GE_PARAM,
-            f"model {model.id} has batch gears {', '.join(map(str, gears))}, but none was chosen for this dataset.",
-            "acl.mdl.set_dynamic_batch_size chooses one.",
-        )
-    return gears.index(chosen[-1][0]), chosen[-1][0]
-
-
-def _bind(model: Model, dataset: Dataset, output: bool, synchronous: bool, batch: int) -> list[_Bound] | int:
-    ports = model.outputs if output else model.inputs
+def _bind(model: Model, dataset: Dataset, output: bool, synchronous: bool, variant: int) -> list[_Bound] | int:
+    ports = model.ports(variant)[output]
     what = "output" if output else "input"
     if len(dataset.buffers) != len(ports):
         listed = "; ".join(f"{p.name} {_shape_text(p.dims)} {p.dtype} {p.size} B" for p in ports)
@@ -84,8 +70,7 @@ def _bind(model: Model, dataset: Dataset, output: bool, synchronous: bool, batch
         buffer = handles.get(handle, DataBuffer)
         if buffer is None:
             return errors.fail(errors.INVALID_PARAM, handles.story(handle, "DataBuffer", "acl.create_data_buffer"))
-        dims = tuple(batch if d == -1 else d for d in port.dims)
-        needed = port.size if dims == port.dims else _nbytes(dims, port.dtype)
+        dims, needed = port.dims, port.size
         if output and buffer.address == 0 and synchronous:
             ret = _provide(model, buffer, needed)
             if ret:
@@ -95,7 +80,9 @@ def _bind(model: Model, dataset: Dataset, output: bool, synchronous: bool, batch
                 errors.GE_PARAM,
                 f"{what} {index} ({port.name!r}): {buffer.size} B given, the model expects {needed} B = "
                 f"{_shape_text(dims)} {port.dtype}.{_guess(buffer.size, needed, port)}",
-                f"acl.mdl.get_{what}_size_by_index gives the size.",
+                f"acl.mdl.get_{what}_size_by_index gives the size."
+                if model.loaded.kind != "shape"
+                else "an output buffer of address 0 and size 0 gets the memory it needs.",
             )
         place = _model.where(buffer.address, min(buffer.size, needed), f"{what} {index} ({port.name!r})", output)
         if isinstance(place, int):
@@ -104,8 +91,14 @@ def _bind(model: Model, dataset: Dataset, output: bool, synchronous: bool, batch
     return bound
 
 
-def _nbytes(dims: Sequence[int], dtype: str) -> int:
-    return (prod(dims) * DTYPES[DTYPE_NUMBERS[dtype]][1] + 7) // 8
+def _describe(model: Model, dataset: Dataset, variant: int) -> None:
+    """Say in the output dataset which shapes this execution gives."""
+    for index, port in enumerate(model.ports(variant)[1]):
+        desc = handles.get(dataset.descs.get(index, 0), TensorDesc)
+        if desc is None:
+            desc = TensorDesc(DTYPE_NUMBERS[port.dtype], [], FORMAT_NUMBERS.get(port.format, -1), port.name)
+            dataset.descs[index] = handles.new(desc)
+        desc.dims = list(port.dims)
 
 
 def _provide(model: Model, buffer: DataBuffer, size: int) -> int:
@@ -145,16 +138,17 @@ def _task(model_id: int, inputs: int, outputs: int, synchronous: bool) -> tuple[
             f"{model.path!r} was made by another converter: its kernels run on hardware only. Convert it with this "
             "simulator's atc.",
         )
-    chosen = _variant(model, sources)
-    if isinstance(chosen, int):
-        return chosen
-    variant, batch = chosen
-    given = _bind(model, sources, False, synchronous, batch)
+    variant = variant_of(model, sources, context.device)
+    if variant is None:
+        return host_thread().last_error
+    given = _bind(model, sources, False, synchronous, variant)
     if isinstance(given, int):
         return given
-    wanted = _bind(model, targets, True, synchronous, batch)
+    wanted = _bind(model, targets, True, synchronous, variant)
     if isinstance(wanted, int):
         return wanted
+    if model.loaded.kind == "shape":
+        _describe(model, targets, variant)
     return model, _model_task(model, given, wanted, variant, synchronous)
 
 
@@ -213,13 +207,39 @@ def _execute_async(model_id: int, inputs: int, outputs: int, stream: int) -> int
     found, ret = on_stream(stream)
     if found is None:
         return ret
-    found.submit(made[1], host_thread())
+    model, task = made
+    allocator = allocator_of(found) if model.loaded.kind == "shape" else None
+    if allocator is None:
+        found.submit(task, host_thread())
+        return 0
+    block, ret = _borrow(allocator, model)
+    if ret:
+        return ret
+    found.submit(task, host_thread())
+    assert allocator.free is not None
+    allocator.free(allocator.object, block)  # given back in the order of the stream
     return 0
+
+
+def _borrow(allocator: Allocator, model: Model) -> tuple[Any, int]:
+    """A block of the program's allocator for the work area of a model, and a return code."""
+    assert allocator.alloc is not None and allocator.address is not None
+    size = model.loaded.work_size
+    block = allocator.alloc(allocator.object, size)
+    address = allocator.address(block) if block else 0
+    if not isinstance(address, int) or address == 0:
+        return block, errors.fail(errors.RT_MEMORY_ALLOCATION, f"the program's allocator gave no memory for {size} B.")
+    place = _model.where(address, size, "memory of the program's allocator", True)
+    return block, place if isinstance(place, int) else 0
 
 
 @api("acl.mdl.execute_async", "aclmdlExecuteAsync", "launch")
 def execute_async(model_id: int, input_dataset: int, output_dataset: int, stream: int, /) -> int:
     return _execute_async(model_id, input_dataset, output_dataset, stream)
+
+
+_STREAM_TIMEOUT, _EVENT_TIMEOUT = 0, 1  # ("hicann/runtime", aclmdlExecConfigAttr)
+_MS = 1_000_000_000  # ps
 
 
 @dataclass
@@ -252,69 +272,29 @@ def set_exec_config_opt(handle: int, attr: int, value: object, /) -> int:
     found = _exec_config(handle)
     if found is None:
         return errors.INVALID_PARAM
+    if attr in (_STREAM_TIMEOUT, _EVENT_TIMEOUT):
+        if not isinstance(value, int) or value < -1 or value == 0:
+            return errors.bad("value", value, "-1 (no limit) or at least 1 ms")
+    elif not 0 <= attr <= 7:
+        return errors.bad("attr", attr, "0 (time-out of streams) or 1 (of events)")
     found.options[attr] = value
     return 0
 
 
 @api("acl.mdl.execute_v2", "aclmdlExecuteV2", "launch")
 def execute_v2(model_id: int, input_dataset: int, output_dataset: int, stream: int, exec_config: int, /) -> int:
-    if _exec_config(exec_config) is None:
+    config = _exec_config(exec_config)
+    if config is None:
         return errors.INVALID_PARAM
+    timeout = config.options.get(_STREAM_TIMEOUT, -1)
     ret = _execute_async(model_id, input_dataset, output_dataset, stream)
     if ret:
         return ret
     found, ret = on_stream(stream)
     if found is None:
         return ret
-    if found.synchronize(host_thread()) is not Wait.DONE:
-        return errors.fail(errors.RT_STREAM_SYNC_TIMEOUT, f"stream {found.id} never finishes.")
+    done = found.synchronize(host_thread(), None if timeout == -1 else timeout * _MS)
+    if done is not Wait.DONE:
+        limit = "ever" if timeout == -1 else f"within {timeout} ms"
+        return errors.fail(errors.RT_STREAM_SYNC_TIMEOUT, f"stream {found.id} does not finish {limit}.")
     return task_failure(found)
-
-
-# -- gears of dynamic models -------------------------------------------------------------------------------
-
-
-def _gear(model_id: int, dataset: int, index: int) -> tuple[Model, Dataset] | int:
-    found = dataset_of(dataset)
-    if found is None:
-        return errors.INVALID_PARAM
-    model = _model.find(model_id)
-    if model is None:
-        return errors.GE_MODEL_ID
-    if not 0 <= index < len(found.buffers):
-        return errors.bad("index", index, f"below {len(found.buffers)}, the number of buffers in the dataset")
-    return model, found
-
-
-def _choose(made: tuple[Model, Dataset] | int, index: int, kind: str, value: list[int]) -> int:
-    if isinstance(made, int):
-        return made
-    model, dataset = made
-    gears = [list(g) if isinstance(g, list | tuple) else [g] for g in getattr(model.loaded, kind, ()) or ()]
-    if value not in gears:
-        listed = ", ".join(map(str, gears)) or "none: it was converted with a fixed shape"
-        return errors.fail(errors.GE_BATCH_NAME, f"{value} is no gear of model {model.id}; its gears: {listed}.")
-    dataset.dynamic[index] = value
-    return 0
-
-
-@api("acl.mdl.set_dynamic_batch_size", "aclmdlSetDynamicBatchSize")
-def set_dynamic_batch_size(model_id: int, dataset: int, index: int, batch: int, /) -> int:
-    if batch == 0:
-        return errors.bad("batch", batch, "at least 1")
-    return _choose(_gear(model_id, dataset, index), index, "dynamic_batch", [batch])
-
-
-@api("acl.mdl.set_dynamic_hw_size", "aclmdlSetDynamicHWSize")
-def set_dynamic_hw_size(model_id: int, dataset: int, index: int, height: int, width: int, /) -> int:
-    if height == 0 or width == 0:
-        return errors.bad("height, width", (height, width), "both at least 1")
-    return _choose(_gear(model_id, dataset, index), index, "dynamic_hw", [height, width])
-
-
-@api("acl.mdl.set_input_dynamic_dims", "aclmdlSetInputDynamicDims")
-def set_input_dynamic_dims(model_id: int, dataset: int, index: int, dims: dict[str, Any], /) -> int:
-    count, values = dims.get("dimCount"), dims.get("dims")
-    if not isinstance(count, int) or not isinstance(values, list):
-        return errors.bad("dims", dims, 'a dict with "dimCount" and "dims"')
-    return _choose(_gear(model_id, dataset, index), index, "dynamic_dims", list(values[:count]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,17 @@ class Model:
     context: Context
     stream: Stream
     bundle: int = 0
+    variant: int = 0  # what was chosen last, else the largest gear
+    described: dict[int, tuple[tuple[IoDesc, ...], tuple[IoDesc, ...]]] = field(default_factory=dict)
+
+    def ports(self, variant: int) -> tuple[tuple[IoDesc, ...], tuple[IoDesc, ...]]:
+        """Inputs and outputs with the shapes of a variant."""
+        if not self.loaded.executable:
+            return self.loaded.inputs, self.loaded.outputs
+        found = self.described.get(variant)
+        if found is None:
+            found = self.described[variant] = self.loaded.ports(variant)
+        return found
 
     @property
     def inputs(self) -> tuple[IoDesc, ...]:
@@ -72,8 +83,15 @@ def parse(data: bytes | memoryview, path: str) -> LoadedModel | int:
         return errors.fail(error.ret, f"{path!r} cannot be loaded: {error}.")
 
 
-def load(data: bytes | memoryview, path: str, context: Context) -> tuple[int, int]:
-    """(model id, ret)."""
+def load(
+    data: bytes | memoryview,
+    path: str,
+    context: Context,
+    work: tuple[int, int] = (0, 0),
+    weight: tuple[int, int] = (0, 0),
+    priority: int = 0,
+) -> tuple[int, int]:
+    """(model id, ret). ``work`` and ``weight`` are addresses and sizes of memory that the program gives."""
     loaded = parse(data, path)
     if isinstance(loaded, int):
         return 0, loaded
@@ -82,12 +100,20 @@ def load(data: bytes | memoryview, path: str, context: Context) -> tuple[int, in
     device = context.device
     try:
         loaded.check_soc(device.soc)
-        loaded.place(device)
+        for (address, size), needed, what in (
+            (work, loaded.work_size, "work area"),
+            (weight, loaded.weight_size, "weights"),
+        ):
+            if address and size < needed:
+                problem = f"{path!r} needs {needed} B for its {what}, {size} B are given."
+                return 0, errors.fail(errors.GE_PARAM, problem, "acl.mdl.query_size tells both sizes.")
+        loaded.place(device, work[0], weight[0])
     except OmError as error:
         return 0, errors.fail(error.ret, f"{path!r} cannot be loaded: {error}.")
     except OutOfMemory as error:
         return 0, errors.fail(errors.RT_MEMORY_ALLOCATION, f"loading {path!r}: {error}.")
-    model = Model(next(_ids), path, loaded, context, device.add_stream(context))
+    model = Model(next(_ids), path, loaded, context, device.add_stream(context, priority))
+    model.variant = loaded.default_variant if loaded.executable else 0
     _models[model.id] = model
     if loaded.weight_size:
         host_thread().now += device.link.ps("h2d", loaded.weight_size, pinned=False)

@@ -126,7 +126,7 @@ def test_load_from_memory_and_by_config(program: Program, om: str, fails: Fails)
     desc = acl.mdl.create_desc()
     assert acl.mdl.get_desc_from_file(desc, om) == 0 and acl.mdl.get_num_inputs(desc) == 1
     config = acl.mdl.create_config_handle()
-    fails(acl.mdl.load_with_config(config), 100000, "names no model")
+    fails(acl.mdl.load_with_config(config), 100000, "how to load the model")
     assert acl.mdl.set_config_opt(config, 1, 1) == 0 and acl.mdl.set_config_opt(config, 2, om) == 0
     model_id, ret = acl.mdl.load_with_config(config)
     assert ret == 0 and acl.mdl.unload(model_id) == 0
