@@ -26,7 +26,7 @@ STEP_TRACE = ("Device_id", "Iteration ID", "FP Start(us)", "BP End(us)", "Iterat
 COMMUNICATION = ("OP Type", "Count", "Total Time(us)", "Min Time(us)", "Avg Time(us)", "Max Time(us)", "Ratio(%)")
 
 TASK_KINDS = {"memcpy": "MEMCPY_ASYNC", "memset": "MEMSET_ASYNC", "event": "EVENT_RECORD", "callback": "CALLBACK",
-              "collective": "COMMUNICATION"}  # fmt: skip
+              "collective": "COMMUNICATION", "dvpp": "DVPP"}  # fmt: skip
 
 Rows = list[list[Any]]
 
@@ -59,7 +59,7 @@ def task_type(event: Event) -> str:
 
 def task_time(store: EventStore) -> Rows:
     return [
-        [e.device, e.name if e.kind in ("kernel", "aicpu") else task_type(e), task_type(e), e.stream, e.task,
+        [e.device, e.name if e.kind in ("kernel", "aicpu", "dvpp") else task_type(e), task_type(e), e.stream, e.task,
          _us(e.duration), f"{_us(e.start)}\t", f"{_us(e.end)}\t"]
         for e in tasks(store)
     ]  # fmt: skip

@@ -148,7 +148,7 @@ def _device_slice(event: Event, connection: int) -> TraceEvent:
         nbytes = event.args.get("nbytes", 0)
         args |= {"size(B)": nbytes, "bandwidth(GB/s)": round(nbytes * 1e3 / event.duration, 6) if event.duration else 0,
                  "operation": _operation(event)}  # fmt: skip
-    name = event.name if event.kind in ("kernel", "aicpu") else task_type(event)
+    name = event.name if event.kind in ("kernel", "aicpu", "dvpp") else task_type(event)
     return span(name, process_id(HARDWARE, event.device), event.stream, event.start, event.end, args)
 
 

@@ -369,3 +369,16 @@ def test_two_channels_share_two_decoders_of_a_310() -> None:
         assert acl.rt.synchronize_stream(stream) == 0
     one = 640 * 480 / 265.4e6 * 1e12
     assert 2 * one < _sim.host().now - before < 2.3 * one
+
+
+def test_media_tasks_are_in_the_profile(program: MediaProgram) -> None:
+    from ascend_sim.profiling.msprof_tables import task_time
+    from ascend_sim.profiling.store import EventStore
+
+    store = EventStore()
+    _sim.observe(store)
+    source, target = program.picture(64, 48), program.picture(32, 24)
+    program.ok(media.dvpp_vpc_resize_async(program.channel, source, target, program.resize, program.stream))
+    program.sync()
+    _sim.unobserve(store)
+    assert [row[1:3] for row in task_time(store)] == [["VpcResize", "DVPP"]]
