@@ -1,0 +1,15 @@
+// Dispatch of operators: plans made in Python, the CPU fallback, copies and views.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace npu {
+
+// ``compile(name, overload, args)`` returns None (no plan), or what `Plan` in ops.cpp reads; ``launch(launcher, device,
+// stream, addresses)`` enqueues it; ``before``/``after`` charge a CPU fallback; ``sync`` makes values final.
+void set_dispatcher(pybind11::object compile, pybind11::object launch, pybind11::object before,
+                    pybind11::object after, pybind11::object settle);
+void clear_plans();
+pybind11::dict plan_counts();
+
+}  // namespace npu
