@@ -21,8 +21,9 @@ from ._cube import FRACTAL, E, P, Ring, balanced, block_index, copy_rows, even, 
 from ._exit import QUANT, CoupledExit, ExitPlan, Outlet
 from ._matmul_tiling import BIAS_BYTES, CubeBuffers
 from ._slots import Held, Slots, look_ahead
-from ._vector import item_bytes
+from ._vector import align, item_bytes
 
+MOST_WIDER = 1.08  # rows of whole fractals against rows as they are
 MOST_TILE = 32  # fractals of a cube tile
 WEIGHT_BYTES = 65536  # of L1 for the weights of a run of groups
 ZERO_ELEMENTS = 16384  # of UB, to clear L1 with
@@ -30,7 +31,8 @@ ZERO_ELEMENTS = 16384  # of UB, to clear L1 with
 
 @dataclass(frozen=True)
 class DepthProblem:
-    """x (batch, C1, H, W, 16) to y (batch, C1, Ho, Wo, 16); ``pads`` (left, right, top, bottom)."""
+    """x (batch, C1, H, W, 16) to y (batch, C1, Ho, Wo, 16); ``pads`` (left, right, top, bottom). ``whole``: rows in
+    whole fractals, where that makes them little longer: then one transfer of the fixpipe takes all rows of a tile."""
 
     batch: int
     groups: int
@@ -43,10 +45,13 @@ class DepthProblem:
     dh: int
     dw: int
     pads: tuple[int, int, int, int]
+    whole: bool = False
 
     @property
     def pitch(self) -> int:
-        return self.w + self.pads[0] + self.pads[1]
+        width = self.w + self.pads[0] + self.pads[1]
+        whole = align(width, 16)
+        return whole if self.whole and whole <= MOST_WIDER * width else width
 
     @property
     def taps(self) -> int:
@@ -225,7 +230,7 @@ class RowsOutlet(Outlet):
 
 
 class RowsFixpipe:
-    """Exit through the fixpipe: one transfer per output row."""
+    """Exit through the fixpipe: one transfer per output row, or one for all rows that start with a fractal."""
 
     def __init__(self, plan: ExitPlan, out: Any, slots: int, slot_elements: int) -> None:
         self.plan, self.out = plan, out
@@ -242,6 +247,14 @@ class RowsFixpipe:
     def end(self, s: int, place: RowsPlace, following: Any) -> None:
         self.ring.hand(s)
         plan = self.plan
+        if place.pitch % 16 == 0:
+            every = asc.FixpipeParamsV220(
+                16, place.width, place.mp, 16, QUANT[plan.acc, plan.middle], nd_num=place.rows,
+                src_nd_stride=place.pitch // 16, dst_nd_stride=place.width * 16, relu_en=plan.relu,
+            )  # fmt: skip
+            asc.fixpipe(self.out[place.offset :], self.acc[s], every, asc.FixpipeConfig.cfg_row_major())
+            self.ring.give(s)
+            return
         params = asc.FixpipeParamsV220(
             16, place.width, place.mp, place.width * 16 * item_bytes(plan.out) // 32, QUANT[plan.acc, plan.middle],
             relu_en=plan.relu,
@@ -318,11 +331,18 @@ class _CubeSide:
             rings.append(self.table)
         look_ahead(
             walk(self.plan, share), self._load, self._work, lambda unit: self.t.slots > 1 or not unit.load_a,
-            max(t.slots - 1, 1),
+            self._ahead(),
         )
         for ring in rings:
             ring.close()
         self.out.close()
+
+    def _ahead(self) -> int:
+        """Tiles from the one that is computed to the one whose image is brought: as many images as there are further
+        slots, within two runs of weights."""
+        share, t = self.share, self.t
+        planes = min(n for _, n in even(share.groups[1], t.run)) * share.images[1]
+        return max(min(t.slots - 1, planes) * len(even(share.rows[1], t.rows)), 1)
 
     def _clear(self) -> None:
         """Zeros around the image: transfers write inside them, so once is enough."""

@@ -68,8 +68,9 @@ def stride_one(call: OpCall, soc: Soc, conv: ConvProblem, channels: int) -> asc.
     x, f, y = call.inputs[0], call.inputs[1], call.outputs[0]
     assert x is not None and f is not None
     problem = DepthProblem(
-        conv.batch, conv.groups, conv.h, conv.w, conv.ho, conv.wo, conv.kh, conv.kw, conv.dh, conv.dw, conv.pads
-    )
+        conv.batch, conv.groups, conv.h, conv.w, conv.ho, conv.wo, conv.kh, conv.kw, conv.dh, conv.dw, conv.pads,
+        soc.chip.has_fixpipe,
+    )  # fmt: skip
     tiling = tile_depthwise(problem, cube_buffers(soc), soc.sync.flag_ids - soc.chip.has_fixpipe)
     if tiling is None:
         return None
