@@ -175,10 +175,7 @@ class Simulator:
         )
 
     def _network(self, name: str, parts: Sequence[tuple[Report, OpTiming]], batch: int) -> Report:
-        """Execute cost, kernels and the gaps between them."""
-        launch = self.soc.launch
-        launches = sum(max(len(timing.kernels), 1 if timing.task_ps else 0) for _, timing in parts)
-        execute, gaps = picoseconds(launch.model_execute_us), picoseconds(launch.model_gap_us) * max(launches - 1, 0)
+        execute, gaps = _network_cost(self.soc, [timing for _, timing in parts])
         total = execute + gaps + sum(timing.task_ps for _, timing in parts)
         shares: dict[str, float] = {"launch.model_execute_us": execute, "launch.model_gap_us": gaps}
         bounds: dict[str, int] = {}
@@ -251,6 +248,17 @@ def simulate_model(
         shapes = {name: tuple(dims) for name, dims in (input_shapes or {}).items()}
         model = load_network(model, npu.soc, batch, shapes)
     return npu.model(model, l2=l2)
+
+
+def _network_cost(soc: Soc, timings: Sequence[OpTiming]) -> tuple[int, int]:
+    """What an execution costs besides its kernels, in ps: the call, and all gaps between launches."""
+    launches = sum(max(len(timing.kernels), 1 if timing.task_ps else 0) for timing in timings)
+    return picoseconds(soc.launch.model_execute_us), picoseconds(soc.launch.model_gap_us) * max(launches - 1, 0)
+
+
+def network_ps(soc: Soc, timings: Sequence[OpTiming]) -> int:
+    """Time of one execution of a network whose operators take ``timings``."""
+    return sum(_network_cost(soc, timings)) + sum(timing.task_ps for timing in timings)
 
 
 def _fresh(soc: Soc, state: str) -> L2:

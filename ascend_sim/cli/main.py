@@ -13,7 +13,7 @@ from ascend_sim.cli.errors import CommandError
 from ascend_sim.soc import SocError
 
 # Each module has ``add_parser(subparsers)``, which sets ``func`` to a callable (args) -> exit code.
-COMMANDS = ("run", "report", "op", "model", "kernel", "validate", "configs", "smi")
+COMMANDS = ("run", "report", "op", "model", "kernel", "sweep", "validate", "configs", "smi")
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # exit codes of a shell for SIGINT and SIGPIPE
 

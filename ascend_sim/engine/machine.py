@@ -127,7 +127,7 @@ def busy_times(core: Core) -> tuple[int, ...]:
 
 
 def uses_cross_flags(program: Program) -> bool:
-    return bool(((program.op == Op.CROSS_SET) | (program.op == Op.CROSS_WAIT)).any())
+    return program.crosses
 
 
 def cross_sources(cores: Sequence[Core]) -> list[dict[int, tuple[int, ...]]]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -160,6 +160,10 @@ class L2:
         self._kernels.add(kernel)
         return True
 
+    def planned(self, make: Callable[[], MemoryPlan]) -> MemoryPlan:
+        """What a launch finds; ``make`` walks its arguments through this cache."""
+        return make()
+
     def state(self) -> Hashable:
         """Everything the next launches depend on, for `restore` and as a key of what they did."""
         lines = self._dirty
@@ -260,11 +264,20 @@ def plan_memory(trace: KernelTrace, soc: Soc, l2: L2 | None, addresses: Sequence
     """
     if addresses is not None and len(addresses) != len(trace.args):
         raise ValueError(f"addresses: {len(addresses)} given, kernel {trace.name} has {len(trace.args)} arguments")
+    if l2 is None:
+        return MemoryPlan(*_traffic(trace))
+    return l2.planned(lambda: _plan(trace, soc, l2, addresses))
+
+
+def _traffic(trace: KernelTrace) -> tuple[int, int]:
+    """Bytes read and written."""
     moved = trace.gm_bytes
     read = sum(n for (_, write), n in moved.items() if not write)
-    write = sum(n for (_, is_write), n in moved.items() if is_write)
-    if l2 is None:
-        return MemoryPlan(read, write)
+    return read, sum(n for (_, write), n in moved.items() if write)
+
+
+def _plan(trace: KernelTrace, soc: Soc, l2: L2, addresses: Sequence[int] | None) -> MemoryPlan:
+    moved = trace.gm_bytes
     if addresses is None:
         addresses, top = [], 0
         for arg in trace.args:
@@ -284,7 +297,7 @@ def plan_memory(trace: KernelTrace, soc: Soc, l2: L2 | None, addresses: Sequence
             missed = missed * total // s.size  # every pass over it finds as little of it
         parts.append(Part(*s.key, total, min(missed + again.get(s.key, 0), total), s.evicted))
     sparse = frozenset(p.arg for p in parts if not p.is_write and 2 * p.moved < trace.args[p.arg].nbytes)
-    return MemoryPlan(read, write, tuple(parts), sparse)
+    return MemoryPlan(*_traffic(trace), tuple(parts), sparse)
 
 
 class _Stream:

@@ -44,16 +44,16 @@ def replay(cores: Sequence[Core], sync: SyncTimes, *, compress: bool = True) -> 
         program, target = core.program, inputs[k]
         begin, source = (_NO_SOURCES, _NOBODY) if sources is None else _table(sources[k])
         target.length = len(program)
-        for name, dtype, array in (
-            ("op", np.uint8, program.op),
-            ("pipe", np.uint8, program.pipe),
-            ("arg", np.int32, program.arg),
-            ("occupancy", np.int64, core.occupancy),
-            ("latency", np.int64, core.latency),
-            ("source_begin", np.int32, begin),
-            ("source", np.int32, source),
+        for name, words, dtype, array in (
+            ("op", "uint8_t[]", np.uint8, program.op),
+            ("pipe", "uint8_t[]", np.uint8, program.pipe),
+            ("arg", "int32_t[]", np.int32, program.arg),
+            ("occupancy", "int64_t[]", np.int64, core.occupancy),
+            ("latency", "int64_t[]", np.int64, core.latency),
+            ("source_begin", "int32_t[]", np.int32, begin),
+            ("source", "int32_t[]", np.int32, source),
         ):
-            buffer = ffi.from_buffer(f"{np.dtype(dtype).name}_t[]", np.ascontiguousarray(array, dtype))
+            buffer = ffi.from_buffer(words, np.ascontiguousarray(array, dtype))
             alive.append(buffer)
             setattr(target, name, buffer)
     costs = ffi.new("ascend_sync *", (sync.issue, sync.set, sync.wait, sync.barrier, sync.cross, sync.queue_depth))

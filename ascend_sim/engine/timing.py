@@ -467,6 +467,6 @@ class _Transfers:
         return self._law(path._replace(burst=step), share, latency, wait, *keys)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)  # variants of a sweep, met again with each batch
 def _pricer(soc: Soc, kind: str) -> _Pricer:
     return _Pricer(soc, kind)

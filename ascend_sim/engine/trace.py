@@ -58,6 +58,11 @@ class Program:
         return result
 
     @cached_property
+    def crosses(self) -> bool:
+        """Whether it sets or waits for flags of other cores."""
+        return bool(((self.op == Op.CROSS_SET) | (self.op == Op.CROSS_WAIT)).any())
+
+    @cached_property
     def pipe_counts(self) -> NDArray[np.int64]:
         """Executions of each work on each pipe: array [works, PIPE_COUNT]."""
         times = np.zeros((len(self.works), PIPE_COUNT), np.int64)
