@@ -1,4 +1,5 @@
-"""MaxPoolGrad: the gradient of a maximum goes to the first element of its window that equals it.
+"""Gradients of pooling. That of a maximum goes to the first element of its window that equals it, that of a mean to all
+of them alike.
 
 The order of work is that of the stock kernel (stored copies of the TBE repository, Apache-2.0, restated). Planes of one
 image and channel block are dealt to the cores; fewer planes than cores are cut into strips of rows. Per tap of the
@@ -21,8 +22,10 @@ from ascend_sim.ops.values.pooling import pool_window
 
 from ._flat import global_tensor
 from ._vector import BLOCK, MAX_REPEATS, REPEAT, align, ceil_div, vector_cores
+from .pooling import shares_of
 
 if TYPE_CHECKING:
+    from ascend_sim.ops.values._window import Window
     from ascend_sim.soc import Soc
 
 C0 = 16
@@ -35,7 +38,8 @@ _E, _P = asc.HardEvent, asc.TPosition
 @dataclass(frozen=True)
 class GradPlan:
     """Geometry (heights, then widths). A core takes ``planes_per_core`` planes and one of ``cuts`` shares of ``share``
-    output rows, in strips of ``rows``; ``im2col``: elements of a tap come by load3d."""
+    output rows, in strips of ``rows``; ``im2col``: elements of a tap come by load3d. ``average``: of a mean, whose
+    shares are 1 / (number of counted elements) per output row and column (no columns: one for all)."""
 
     planes: int
     size: tuple[int, int]
@@ -48,6 +52,9 @@ class GradPlan:
     share: int
     rows: int
     im2col: bool
+    average: bool = False
+    row_share: tuple[float, ...] = ()
+    column_share: tuple[float, ...] = ()
 
     @property
     def reach(self) -> int:
@@ -89,6 +96,10 @@ class GradPlan:
         """(name, type, elements) in UB."""
         n, canvas = self.positions(s.count) * C0, self.column_rows(s) * self.width * C0
         bits = align(n // 8, REPEAT)
+        if self.average:
+            shares = align(self.out[1] * C0, REPEAT // 4)
+            return [("dy", "float16", n), ("wide", "float32", n), ("sums", "float32", canvas),
+                    ("dx", "float16", canvas), ("shares", "float32", shares)]  # fmt: skip
         out = [("found", "float16", n), ("y", "float16", n), ("dy", "float16", n), ("part", "float16", n)]
         out += [("wide", "float32", n), ("sums", "float32", canvas), ("dx", "float16", canvas)]
         out += [("zeros", "float16", HALVES), *((name, "uint8", bits) for name in ("mask", "equal", "done", "open"))]
@@ -140,12 +151,18 @@ def max_pool_grad_kernel(
     _Gradient(plan, *(global_tensor(a) for a in (x, y, dy, dx))).run()
 
 
+@asc.jit
+def avg_pool_grad_kernel(dy: asc.GlobalAddress, dx: asc.GlobalAddress, plan: GradPlan) -> None:
+    """Gradients of this core's strips."""
+    _Gradient(plan, *(global_tensor(a) for a in (dy, dx))).run()
+
+
 class _Gradient:
     """Buffers of a core and the steps of a strip."""
 
     def __init__(self, plan: GradPlan, *gm: asc.GlobalTensor) -> None:
         self.plan = plan
-        self.x, self.y, self.dy, self.dx = gm
+        *self.compared, self.dy, self.dx = gm
         self.local: dict[str, asc.LocalTensor] = {}
 
     def run(self) -> None:
@@ -177,17 +194,30 @@ class _Gradient:
         ho, wo = p.out
         n = p.positions(s.count) * C0
         real = s.count * wo * C0
-        self._load(plane, s, (plane * ho + s.first) * wo * C0, real)
+        at = (plane * ho + s.first) * wo * C0
+        if p.average:
+            asc.wait_flag(_E.V_MTE2, 0)
+            asc.data_copy(t["dy"], self.dy[at:], real)
+            asc.set_flag(_E.MTE2_V, 0)
+            asc.wait_flag(_E.MTE2_V, 0)
+        else:
+            self._load(plane, s, at, real)
         asc.wait_flag(_E.MTE3_V, 0)
-        if real < n:  # positions that fill the last fractal select nothing
+        if real < n and not p.average:  # positions that fill the last fractal select nothing
             asc.duplicate(t["dy"][real:], 0.0, count=n - real)
             asc.duplicate(t["y"][real:], 0.0, count=n - real)
             if not p.im2col:
                 asc.duplicate(t["found"][real:], 0.0, count=n - real)
         asc.duplicate(t["sums"], 0.0, count=p.column_rows(s) * p.width * C0)
-        asc.duplicate(t["zeros"], 0.0, count=HALVES)
+        if p.average:
+            self._shares(s, real)
+        else:
+            asc.duplicate(t["zeros"], 0.0, count=HALVES)
         for tap in range(p.kernel[0] * p.kernel[1]):
-            self._tap(tap, s, n)
+            if p.average:
+                self._scatter(*divmod(tap, p.kernel[1]), s)
+            else:
+                self._tap(tap, s, n)
         asc.set_flag(_E.V_MTE2, 0)
         asc.cast(t["dx"], t["sums"], asc.RoundMode.CAST_NONE, count=p.column_rows(s) * p.width * C0)
         asc.set_flag(_E.V_MTE3, 0)
@@ -202,7 +232,8 @@ class _Gradient:
         """Input rows to L1 or, padded, to UB; maxima and gradients to UB."""
         p, t = self.plan, self.local
         h, w = p.size
-        source = self.x[(plane * h + s.top) * w * C0 :]
+        x, y = self.compared
+        source = x[(plane * h + s.top) * w * C0 :]
         asc.wait_flag(_E.V_MTE2, 0)
         if p.im2col:
             asc.wait_flag(_E.MTE1_MTE2, 0)
@@ -217,7 +248,7 @@ class _Gradient:
                 asc.wait_flag(_E.V_MTE2, 1)
             inside = ((s.top - s.low) * p.width + p.before[1]) * C0
             asc.data_copy(t["x"][inside:], source, asc.DataCopyParams(s.have, w, 0, p.width - w))
-        asc.data_copy(t["y"], self.y[at:], real)
+        asc.data_copy(t["y"], y[at:], real)
         asc.data_copy(t["dy"], self.dy[at:], real)
         asc.set_flag(_E.MTE2_V, 0)
         asc.wait_flag(_E.MTE2_V, 0)
@@ -232,11 +263,31 @@ class _Gradient:
         self._first_found(tap == 0, n)
         self._select(n)
         _barrier()
-        for first in range(0, n, MAX_REPEATS * HALVES // 2):
-            part = min(MAX_REPEATS * HALVES // 2, n - first)
-            asc.cast(t["wide"][first:], t["part"][first:], asc.RoundMode.CAST_NONE, count=part)
+        widen(t["wide"], t["part"], n)
         _barrier()
         self._scatter(row, column, s)
+
+    def _shares(self, s: Strip, real: int) -> None:
+        """Gradients of means in float32, each divided among the elements that its window counts."""
+        p, t = self.plan, self.local
+        widen(t["wide"], t["dy"], real)
+        _barrier()
+        width = p.out[1] * C0
+        if not p.column_share:
+            asc.muls(t["wide"], t["wide"], p.row_share[0], count=real)
+        else:
+            usual = max(set(p.column_share), key=p.column_share.count)
+            asc.duplicate(t["shares"], usual, count=width)
+            for i, share in enumerate(p.column_share):
+                if share != usual:
+                    asc.duplicate(t["shares"][i * C0 :], share, count=C0)
+            _barrier()
+            for r in range(s.count):
+                line = t["wide"][r * width :]
+                asc.mul(line, line, t["shares"], count=width)
+                if p.row_share[s.first + r] != 1.0:
+                    asc.muls(line, line, p.row_share[s.first + r], count=width)
+        _barrier()
 
     def _im2col(self, row: int, column: int, s: Strip, n: int) -> None:
         """Elements of a tap by the im2col load, for all positions of the strip."""
@@ -331,6 +382,13 @@ class _Gradient:
                         )  # fmt: skip
 
 
+def widen(dst: asc.LocalTensor, src: asc.LocalTensor, count: int) -> None:
+    """float16 to float32."""
+    for first in range(0, count, MAX_REPEATS * HALVES // 2):
+        part = min(MAX_REPEATS * HALVES // 2, count - first)
+        asc.cast(dst[first:], src[first:], asc.RoundMode.CAST_NONE, count=part)
+
+
 def _words(t: asc.LocalTensor) -> asc.LocalTensor:
     return t.reinterpret_cast("uint16")
 
@@ -351,6 +409,56 @@ def _deal(planes: int, rows: int, cores: int) -> tuple[int, int]:
     return 1, cores // planes
 
 
+def _cut(soc: Soc, planes: int, size: tuple[int, int], out: tuple[int, int], window: Window, im2col: bool) -> GradPlan:
+    """Planes and rows dealt to the cores."""
+    per_core, cuts = _deal(planes, out[0], vector_cores(soc)[1])
+    share = ceil_div(out[0], cuts)
+    (kh, kw), (sh, sw) = window.kernel, window.strides
+    before = (window.pads[0], window.pads[2])
+    return GradPlan(
+        planes, size, out, (kh, kw), (sh, sw), before, per_core, ceil_div(out[0], share), share, share, im2col
+    )  # fmt: skip
+
+
+def _fitting(plan: GradPlan, soc: Soc) -> GradPlan:
+    """The same with strips that fit the unified buffer. Raises `NoKernel`."""
+    while not plan.fits(soc):
+        if plan.rows == 1:
+            raise NoKernel(f"a row of {plan.size[1]} pixels does not fit the unified buffer")
+        plan = replace(plan, rows=ceil_div(plan.rows, 2))
+    return plan
+
+
+@kernel("AvgPoolGrad", "AvgPoolV2Grad")
+def plan_avg_pool_grad(call: OpCall, soc: Soc) -> list[asc.Launch]:
+    """The launch of an average pooling's gradient, float16 NC1HWC0. Raises `NoKernel` as `plan_max_pool_grad`."""
+    dy, dx = call.inputs[1], call.outputs[0]
+    assert dy is not None
+    if any(t.format != "NC1HWC0" or t.dtype != "float16" or t.shape[-1] != C0 for t in (dy, dx)):
+        raise NoKernel(f"{call.type} outside float16 NC1HWC0")
+    n, c1, h, w, _ = dx.shape
+    fmt = call.attr("data_format", "NHWC" if call.type == "AvgPoolGrad" else "NCHW")
+    window, _ = pool_window(call.attr, (h, w), fmt)
+    out = (dy.shape[2], dy.shape[3])
+    if max(window.dilations) > 1 or 16 * window.strides[1] > 255:
+        raise NoKernel(f"dilation {window.dilations}, column stride {window.strides[1]}")
+    plan = _cut(soc, n * c1, (h, w), out, window, False)
+    rows, columns = shares_of((h, w), out, window, call)
+    plan = _fitting(replace(plan, average=True, row_share=rows, column_share=columns), soc)
+    return [
+        asc.Launch(
+            avg_pool_grad_kernel,
+            block_dim=ceil_div(plan.planes, plan.planes_per_core) * plan.cuts,
+            kind=vector_cores(soc)[0],
+            args=(("in", 1), ("out", 0)),
+            gm=[("dy", "float16", dy.nbytes, "in"), ("dx", "float16", dx.nbytes, "out")],
+            consts={"plan": plan},
+            soc=soc,
+            signature=lambda block: (plan.signature(block), block % plan.cuts if columns else 0),
+        )
+    ]
+
+
 @kernel("MaxPoolGrad", "MaxPoolV3Grad")
 def plan_max_pool_grad(call: OpCall, soc: Soc) -> list[asc.Launch]:
     """The launch of a max pooling's gradient, float16 NC1HWC0. Raises `NoKernel` for others, for windows with
@@ -365,19 +473,7 @@ def plan_max_pool_grad(call: OpCall, soc: Soc) -> list[asc.Launch]:
     out = (y.shape[2], y.shape[3])
     if max(window.dilations) > 1 or 16 * window.strides[1] > 255:
         raise NoKernel(f"dilation {window.dilations}, column stride {window.strides[1]}")
-    kind, cores = vector_cores(soc)
-    per_core, cuts = _deal(n * c1, out[0], cores)
-    share = ceil_div(out[0], cuts)
-    cuts = ceil_div(out[0], share)
-    before = (window.pads[0], window.pads[2])
-    (kh, kw), (sh, sw) = window.kernel, window.strides
-    plan = GradPlan(
-        n * c1, (h, w), out, (kh, kw), (sh, sw), before, per_core, cuts, share, share, _has_im2col(soc)
-    )  # fmt: skip
-    while not plan.fits(soc):
-        if plan.rows == 1:
-            raise NoKernel(f"a row of {w} pixels does not fit the unified buffer")
-        plan = replace(plan, rows=ceil_div(plan.rows, 2))
+    plan = _fitting(_cut(soc, n * c1, (h, w), out, window, _has_im2col(soc)), soc)
     if plan.im2col and not _regular(plan):
         plan = replace(plan, im2col=False)
         if not plan.fits(soc):
@@ -385,8 +481,8 @@ def plan_max_pool_grad(call: OpCall, soc: Soc) -> list[asc.Launch]:
     return [
         asc.Launch(
             max_pool_grad_kernel,
-            block_dim=ceil_div(plan.planes, per_core) * cuts,
-            kind=kind,
+            block_dim=ceil_div(plan.planes, plan.planes_per_core) * plan.cuts,
+            kind=vector_cores(soc)[0],
             args=(("in", 0), ("in", 1), ("in", 2), ("out", 0)),
             gm=[(name, "float16", t.nbytes, role) for name, t, role in
                 (("x", x, "in"), ("y", y, "in"), ("dy", dy, "in"), ("dx", dx, "out"))],

@@ -21,6 +21,7 @@ from ._sync import Pipeline, walk
 from ._vector import BLOCK, MAX_REPEATS, REPEAT, align, ceil_div, deal, vector_cores
 
 if TYPE_CHECKING:
+    from ascend_sim.ops.values._window import Window
     from ascend_sim.soc import Soc
 
 C0 = 16
@@ -227,19 +228,21 @@ def _divide(
             asc.muls(line, line, plan.row_share[row0 + r], count=width)
 
 
-def _shares(plan: PoolPlan, call: OpCall, pads: tuple[int, ...]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """(per row, per column) reciprocal counts; no columns when all windows count alike."""
+def shares_of(
+    sizes: tuple[int, int], out: tuple[int, int], window: Window, call: OpCall
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """(per output row, per column) reciprocals of how many elements a mean counts; no columns when all count alike."""
     divisor = int(call.attr("divisor_override", 0))
     if divisor:
         return (1.0 / divisor,), ()
     exclusive = bool(call.attr("exclusive", True))
     counts = []
     for axis in (0, 1):
-        before, after = pads[2 * axis], pads[2 * axis + 1]
-        size = plan.size[axis]
+        before, after = window.pads[2 * axis], window.pads[2 * axis + 1]
+        size = sizes[axis]
         edge = (0, size) if exclusive else (before, size + after)
-        starts = [o * plan.stride[axis] - before for o in range(plan.out[axis])]
-        steps = [t * plan.dilation[axis] for t in range(plan.kernel[axis])]
+        starts = [o * window.strides[axis] - before for o in range(out[axis])]
+        steps = [t * window.dilations[axis] for t in range(window.kernel[axis])]
         counts.append([max(sum(-edge[0] <= s + t < edge[1] for t in steps), 1) for s in starts])
     if len(set(counts[0])) == 1 and len(set(counts[1])) == 1:
         return (1.0 / (counts[0][0] * counts[1][0]),), ()
@@ -277,7 +280,7 @@ def plan_pool(call: OpCall, soc: Soc) -> list[asc.Launch]:
     pieces = max(ceil_div(oh, rows), min(ceil_div(cores, planes), oh))
     rows = ceil_div(oh, pieces)
     units, blocks = deal(planes * ceil_div(oh, rows), cores)
-    row_share, column_share = _shares(base, call, pads) if average else ((), ())
+    row_share, column_share = shares_of((h, w), (oh, ow), window, call) if average else ((), ())
     plan = PoolPlan(
         planes, base.size, base.out, base.kernel, base.stride, base.dilation, base.before, average, base.pitch_in,
         base.pitch_out, rows, units, buffers if units > 1 else 1, row_share, column_share,

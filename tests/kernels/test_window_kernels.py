@@ -97,7 +97,7 @@ def test_pooling_of_networks(run_op: Any, close: Any, chip: str) -> None:
     st.booleans(),
     seeds,
 )
-def test_gradient_of_max_pooling(
+def test_gradients_of_pooling(
     run_op: Any,
     close: Any,
     chip: str,
@@ -119,6 +119,12 @@ def test_gradient_of_max_pooling(
     (y,) = ops.values(ops.call("MaxPoolV3", [TensorSpec(x.shape, "float16", "NCHW")], attrs), [x])
     dy = half(seed + 1, *y.shape)
     close(*run_op("MaxPoolV3Grad", [x, y, dy], chip, formats=BLOCKS * 3, **attrs), ulps=1, absolute=1e-3)
+    attrs["exclusive"] = ties
+    sizes = np.asarray(x.shape, np.int32)
+    result = run_op(
+        "AvgPoolV2Grad", [sizes, dy], chip, formats=("", *BLOCKS), out_format="NC1HWC0", const=(0,), **attrs
+    )
+    close(*result, ulps=1, absolute=1e-3)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
