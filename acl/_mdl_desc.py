@@ -235,7 +235,14 @@ def get_input_dims_v2(desc_ptr: int, index: int, /) -> tuple[dict[str, Any], int
 
 @api("acl.mdl.get_output_dims", "aclmdlGetOutputDims")
 def get_output_dims(desc_ptr: int, index: int, /) -> tuple[dict[str, Any], int]:
-    return _dims(desc_ptr, index, True)
+    """With gears: the dimensions of the largest one."""
+    port, desc = _port(desc_ptr, index, True), _desc(desc_ptr)
+    if port is None or desc is None:
+        return {}, errors.INVALID_PARAM
+    loaded = desc.loaded
+    if loaded is not None and loaded.executable and loaded.kind and loaded.kind != "shape":
+        port = loaded.ports(loaded.default_variant)[1][index]
+    return dims_dict(port.name, port.dims), 0
 
 
 @api("acl.mdl.get_cur_output_dims", "aclmdlGetCurOutputDims")

@@ -100,6 +100,7 @@ def test_gears_of_a_batch(program: Program, fails: Fails) -> None:
     assert acl.mdl.get_dynamic_batch(model.desc) == ({"batchCount": 3, "batch": [1, 2, 4]}, 0)
     assert acl.mdl.get_input_dims(model.desc, 0)[0]["dims"] == [-1, 3, 8, 8]
     assert acl.mdl.get_cur_output_dims(model.desc, 0)[0]["dims"] == [4, 3, 1, 1]  # nothing chosen: the largest
+    assert acl.mdl.get_output_dims(model.desc, 0)[0]["dims"] == [4, 3, 1, 1]  # as documented
     choice = model.index(CHOICE)
     fails(model.execute(), 145000, "gears 1; 2; 4", "acl.mdl.set_dynamic_batch_size")
     fails(acl.mdl.set_dynamic_batch_size(model.id, model.inputs, choice, 3), 145013, "1; 2; 4")
