@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from acl import _model, errors, handles
 from acl._common import system
 from acl._descs import DTYPES, FORMATS, DataBuffer, TensorDesc, desc_of
+from acl._dump import finite
 from acl._op_attr import attr_of
 from ascend_sim.runtime.copies import Place
 from ascend_sim.runtime.stream import TaskFailure
@@ -291,13 +292,6 @@ def compute(bound: Bound, device: Device) -> None:
 
 def _overflowed(inputs: Sequence[Any], results: Sequence[Any]) -> bool:
     """Whether finite inputs gave infinities or NaN."""
-    import numpy as np
-
-    def finite(array: Any) -> bool:
-        if array is None or array.dtype.kind not in "fV":
-            return True
-        return bool(np.isfinite(array.astype(np.float32) if array.dtype.itemsize < 4 else array).all())
-
     return all(map(finite, inputs)) and not all(map(finite, results))
 
 

@@ -72,7 +72,15 @@ def find(handle: int, kind: type[Any], maker: str) -> Any:
 
 
 def _load(code: bytes, source: str) -> tuple[int, int]:
-    """A handle for a binary; Python text is executed and its kernels are kept."""
+    """A handle for a binary."""
+    found = load_kernels(code, source)
+    if isinstance(found, int):
+        return 0, found
+    return handles.new(Binary(found[0], code, found[1])), 0
+
+
+def load_kernels(code: bytes, source: str) -> tuple[str, dict[str, Any] | None] | int:
+    """Where the code is found, and its kernels by name: Python text is executed; None for machine code."""
     kernels = None
     if b"\0" not in code and b"import" in code:
         from ascend_sim.asc.kernel import Kernel
@@ -86,11 +94,11 @@ def _load(code: bytes, source: str) -> tuple[int, int]:
             exec(compile(code, source, "exec"), scope)
         except Exception as error:
             kind = type(error).__name__
-            return 0, errors.fail(errors.RT_PARAM_INVALID, f"kernel program {source!r} fails: {kind}: {error}.")
+            return errors.fail(errors.RT_PARAM_INVALID, f"kernel program {source!r} fails: {kind}: {error}.")
         kernels = {name: value for name, value in scope.items() if isinstance(value, Kernel)}
         if not kernels:
-            return 0, errors.fail(errors.RT_PARAM_INVALID, f"kernel program {source!r} has no function marked asc.jit.")
-    return handles.new(Binary(source, code, kernels)), 0
+            return errors.fail(errors.RT_PARAM_INVALID, f"kernel program {source!r} has no function marked asc.jit.")
+    return source, kernels
 
 
 def _options(options: list[Any]) -> int:

@@ -29,13 +29,16 @@ def _function(handle: int, blocks: int) -> Function | int:
     if blocks <= 0:
         return errors.bad("block_dim", blocks, "at least 1 block", code=errors.RT_PARAM_INVALID)
     if function.binary.kernels is None:
-        return errors.fail(
-            errors.RT_FEATURE_NOT_SUPPORT,
-            f"kernel {function.name!r} of {function.binary.source!r} is machine code for the chip, which is not "
-            "simulated.",
-            "a Python file with the kernel in ascend_sim.asc is a binary, too, and runs.",
-        )
+        return _machine_code(function)
     return function
+
+
+def _machine_code(function: Function) -> int:
+    return errors.fail(
+        errors.RT_FEATURE_NOT_SUPPORT,
+        f"kernel {function.name!r} of {function.binary.source!r} is machine code for the chip, which is not simulated.",
+        "a Python file with the kernel in ascend_sim.asc is a binary, too, and runs.",
+    )
 
 
 def _pointer(value: int, what: str, stream: Stream) -> Any:
@@ -78,7 +81,10 @@ def _arguments(function: Function, values: Sequence[bytes], stream: Stream) -> t
     return given, addresses
 
 
-def _launch(function: Function, blocks: int, values: Sequence[bytes], stream: Stream) -> int:
+def launch(function: Function, blocks: int, values: Sequence[bytes], stream: Stream) -> int:
+    """Enqueue a kernel; ``values`` are its arguments in order."""
+    if function.binary.kernels is None:
+        return _machine_code(function)
     made = _arguments(function, values, stream)
     if isinstance(made, int):
         return made
@@ -146,7 +152,7 @@ def _from_memory(
     if size < 0 or size % _WORD:
         return errors.bad("args_size", size, f"a multiple of {_WORD} bytes", code=errors.RT_PARAM_INVALID)
     raw = read(address, size) if size else b""
-    return raw if isinstance(raw, int) else _launch(function, blocks, _words(raw), found)
+    return raw if isinstance(raw, int) else launch(function, blocks, _words(raw), found)
 
 
 @api("acl.rt.launch_kernel_with_host_args", "aclrtLaunchKernelWithHostArgs", "launch")
@@ -195,7 +201,7 @@ def launch_kernel_with_config(
                 "acl.rt.kernel_args_get_place_holder_buffer gives it some.",
             )
         values.append(value if isinstance(value, bytes) else _holder(found, value))
-    return _launch(checked, block_dim, values, found)
+    return launch(checked, block_dim, values, found)
 
 
 def _holder(stream: Stream, room: ctypes.Array[ctypes.c_char]) -> bytes:

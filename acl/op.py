@@ -1,73 +1,65 @@
 """acl.op: single operators.
 
-Any operator of the registry runs, whether or not a compiled operator model of it lies in the model directory:
-operators are compiled when they are called.
+Operators are compiled when they are called, unless the program names a directory of compiled operator models: then
+those are the ones there are (`acl._op_store`).
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from acl import _names, _op_attr, errors, handles
+from acl import _names, _op_attr, _op_custom, _op_dump, _op_store, errors, handles
 from acl._api import api
-from acl._common import caller, current, on_stream
-from acl._descs import DataBuffer, TensorDesc, desc_of
+from acl._common import current, on_stream, system
+from acl._descs import desc_of
 from acl._op_attr import OpAttr
-from acl._op_call import Prepared, bind, buffers, compute, descs, infer, known, prepare
-from acl._rt_limits import cores_of_thread
-from ascend_sim.runtime.host import host_thread
-from ascend_sim.runtime.stream import Stream
-from ascend_sim.runtime.tasks import OpTask
+from acl._op_call import buffers, descs, infer
+from acl._op_run import OpHandle, create, launch, no_wait, submit
+from acl._op_store import store
+from ascend_sim.runtime.copies import BadAddress, locate
 
-for _name, _value in vars(_op_attr).items():
-    if getattr(_value, "acl_name", "") == f"acl.op.{_name}":
-        globals()[_name] = _value
-
-
-@dataclass
-class _Store:
-    """Where compiled operator models lie; they are looked at only to tell the program what is wrong."""
-
-    path: str = ""
-    queue_limit: int = 0
-
-
-_store = _Store()
+for _part in (_op_attr, _op_custom, _op_dump):
+    for _name, _value in vars(_part).items():
+        if getattr(_value, "acl_name", "") == f"acl.op.{_name}":
+            globals()[_name] = _value
 
 
 def forget_all() -> None:
     """Tests: start over."""
-    _store.path, _store.queue_limit = "", 0
-
-
-@dataclass
-class OpHandle:
-    """An operator prepared by create_handle. ``prepared`` is None when shapes depend on values."""
-
-    type: str
-    inputs: list[TensorDesc]
-    outputs: list[TensorDesc]
-    attr: dict[str, Any]
-    prepared: Prepared | None
+    _op_store.forget_all()
+    _op_dump.forget_all()
+    _op_custom.forget_all()
 
 
 @api("acl.op.set_model_dir", "aclopSetModelDir", "api")
 def set_model_dir(path: str, /) -> int:
     if not os.path.isdir(path):
         return errors.bad("dir", path, "a directory with compiled operator models")
-    if _store.path:
-        return errors.fail(errors.REPEAT_INITIALIZE, f"the model directory is {_store.path!r} already: it is set once.")
-    _store.path = path
+    if store.path:
+        return errors.fail(errors.REPEAT_INITIALIZE, f"the model directory is {store.path!r} already: it is set once.")
+    store.path = path
+    _op_store.load_folder(path)
     return 0
 
 
 @api("acl.op.load", "aclopLoad", "api")
 def load(model_ptr: int, size: int, /) -> int:
+    from ascend_sim.graph.errors import OmError
+
     if model_ptr == 0 or size <= 0:
         return errors.bad("model_ptr, size", (model_ptr, size), "the address and size of a compiled operator model")
+    try:
+        locate(system(), model_ptr, size, False, "model_ptr")
+        entry = _op_store.read(ctypes.string_at(model_ptr, size), f"memory at {model_ptr:#x}")
+    except BadAddress as error:
+        return errors.fail(errors.INVALID_PARAM, f"{error}.")
+    except OmError as error:
+        return errors.fail(errors.OP_LOAD_FAILED, f"the bytes at {model_ptr:#x} are no operator model: {error}.")
+    if entry is None:
+        return errors.fail(errors.OP_LOAD_FAILED, f"the model at {model_ptr:#x} is not that of a single operator.")
+    store.add(entry)
     return 0
 
 
@@ -75,32 +67,7 @@ def load(model_ptr: int, size: int, /) -> int:
 def set_max_op_queue_num(num: int, /) -> int:
     if num <= 0:
         return errors.bad("num", num, "at least 1")
-    _store.queue_limit = num
-    return 0
-
-
-def _no_wait() -> None:
-    """Nothing to wait for: the shapes are asked for, not the values."""
-
-
-def _waiter(stream: Stream) -> Callable[[], None]:
-    def wait() -> None:
-        stream.synchronize(host_thread())
-
-    return wait
-
-
-def _launch(
-    prepared: Prepared, inputs: list[TensorDesc], ins: list[DataBuffer], outs: list[DataBuffer], stream: Stream
-) -> int:
-    bound = bind(prepared, inputs, ins, outs)
-    if isinstance(bound, int):
-        return bound
-    sources, targets = bound.addresses()
-    device = stream.device
-    task = OpTask(bound.call, sources, targets, lambda: compute(bound, device), cores=cores_of_thread(device))
-    task.where = caller()
-    stream.submit(task, host_thread())
+    store.queue_limit = num
     return 0
 
 
@@ -126,20 +93,9 @@ def _execute(
         return ins
     if isinstance(outs, int):
         return outs
-    prepared = prepare(op_type, wanted_in, ins, wanted_out, attr, _waiter(found))
-    if isinstance(prepared, int):
-        return prepared
-    ret = _launch(prepared, wanted_in, ins, outs, found)
-    if ret == 0:
-        _fill(wanted_out, prepared)
-    return ret
-
-
-def _fill(outputs: list[TensorDesc], prepared: Prepared) -> None:
-    """Write inferred shapes into descriptions that left them open."""
-    for desc, spec in zip(outputs, prepared.call.outputs, strict=True):
-        if any(d < 0 for d in desc.dims):
-            desc.dims = list(spec.logical_shape)
+    if _op_custom.brought(op_type):
+        return _op_custom.run(op_type, input_descs, ins, output_descs, outs, attr, found)
+    return launch(op_type, wanted_in, ins, wanted_out, outs, attr, found)
 
 
 @api("acl.op.execute", "aclopExecute", "launch")
@@ -173,24 +129,6 @@ def execute_v2(
 # -- handles -----------------------------------------------------------------------------------------------
 
 
-def _create(op_type: str, inputs: list[TensorDesc], outputs: list[TensorDesc], attr: int) -> tuple[int, int]:
-    from copy import deepcopy
-
-    ret = known(op_type)
-    if ret:
-        return 0, ret
-    values: dict[str, Any] = {}
-    if attr:
-        found = handles.get(attr, OpAttr)
-        if found is None:
-            return 0, errors.fail(errors.INVALID_PARAM, handles.story(attr, "OpAttr", "acl.op.create_attr"))
-        values = dict(found.values)
-    prepared = prepare(op_type, inputs, None, outputs, attr, _no_wait)
-    if isinstance(prepared, int):
-        return 0, prepared
-    return handles.new(OpHandle(op_type, deepcopy(inputs), deepcopy(outputs), values, prepared)), 0
-
-
 @api("acl.op.create_handle", "aclopCreateHandle", "api")
 def create_handle(op_type: str, input_descs: list[int], output_descs: list[int], attr: int, /) -> tuple[int, int]:
     if current() is None:
@@ -200,7 +138,7 @@ def create_handle(op_type: str, input_descs: list[int], output_descs: list[int],
         return 0, wanted_in
     if isinstance(wanted_out, int):
         return 0, wanted_out
-    return _create(op_type, wanted_in, wanted_out, attr)
+    return create(op_type, wanted_in, wanted_out, attr)
 
 
 @api("acl.op.destroy_handle", "aclopDestroyHandle")
@@ -224,7 +162,7 @@ def execute_with_handle(handle: int, inputs: list[int], outputs: list[int], stre
         return ins
     if isinstance(outs, int):
         return outs
-    return _launch(op.prepared, op.inputs, ins, outs, found)
+    return submit(op.prepared, op.inputs, ins, outs, found)
 
 
 # -- cast --------------------------------------------------------------------------------------------------
@@ -255,7 +193,7 @@ def create_handle_for_cast(src_desc: int, dst_desc: int, truncate: int, /) -> tu
         return 0, errors.INVALID_PARAM
     attr = _cast_attr(dst_desc, truncate)
     try:
-        return _create("Cast", [source], [target], attr)
+        return create("Cast", [source], [target], attr)
     finally:
         handles.drop(attr)
 
@@ -277,7 +215,7 @@ def infer_shape(
     ins = buffers(inputs, len(wanted_in), "input")
     if isinstance(ins, int):
         return ins
-    inferred = infer(op_type, wanted_in, ins, attr, _no_wait)
+    inferred = infer(op_type, wanted_in, ins, attr, no_wait)
     if isinstance(inferred, int):
         return inferred
     if len(inferred[1]) != num_outputs:
@@ -285,11 +223,6 @@ def infer_shape(
     for desc, spec in zip(wanted_out, inferred[1], strict=True):
         desc.dims = list(spec.logical_shape)
     return 0
-
-
-@api("acl.op.update_params", "aclopUpdateParams", "api")
-def update_params(op_type: str, input_descs: list[int], output_descs: list[int], attr: int, /) -> int:
-    return known(op_type)
 
 
 __all__ = list(_names.complete(globals(), "op"))

@@ -121,7 +121,7 @@ def sample(argument: str) -> Any:
         return np.zeros(4)
     if text.startswith(("fn", "callable")):
         return lambda *_: None
-    if re.search(r"path|name|op_type|^dir$|message|^msg$|\(str\)|^key$", text) and "enum" not in text:
+    if re.search(r"path|name|op_type|kernel_id|^dir$|message|^msg$|\(str\)|^key$", text) and "enum" not in text:
         return "" if "len" not in text and "_ptr" not in text else 0
     if text in ("float", "truncate"):
         return 0

@@ -126,7 +126,8 @@ def _gemm(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
         acc *= acc.dtype.type(scale)
     if c is not None:
         factor = call.attr("beta", 1.0) if beta is None else float(beta.reshape(-1)[0])
-        acc += widen(c) * acc.dtype.type(factor)
+        if factor != 0.0:  # as in BLAS, c is not read then
+            acc += widen(c) * acc.dtype.type(factor)
     return [narrow(acc, call.outputs[0].dtype)]
 
 
