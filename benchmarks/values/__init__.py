@@ -1,0 +1,1 @@
+"""Two ways to values, one answer: kernels run instruction by instruction against whole-operator values."""
