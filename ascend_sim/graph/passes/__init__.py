@@ -8,6 +8,7 @@ from ascend_sim.graph.ir import Graph
 from ascend_sim.graph.options import PassOptions
 from ascend_sim.graph.passes import (
     activations,
+    attention,
     bn_fold,
     cleanup,
     elementwise_chain,
@@ -20,8 +21,10 @@ from ascend_sim.graph.passes import (
     layer_norm,
     pad_fold,
     precision,
+    rms_norm,
     scalars,
     scale_fold,
+    transposes,
     virtual_concat,
 )
 
@@ -33,6 +36,9 @@ PIPELINE: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
     ("scalars", scalars, ()),
     ("activations", activations, ("HardSwishFusionPass", "SwishFusionPass", "MishFusionPass", "GeluFusionPass")),
     ("layer_norm", layer_norm, ("LayerNormFusionPass", "LayernormOnnxFusionPass")),
+    ("rms_norm", rms_norm, ("RmsNormFusionPass",)),
+    ("attention", attention, ("FlashAttentionFusionPass", "PromptFlashAttentionFusionPass")),
+    ("transposes", transposes, ("TransposeOptimizePass", "TransposedUpdateFusionPass")),
     ("bn_fold", bn_fold, ("ConvBatchnormFusionPass", "BatchNormBnInferFusionPass")),
     ("scale_fold", scale_fold, ("ConvScaleFusionPass", "AABiasaddConvFusion", "MatMulBiasAddFusionPass")),
     ("bn_fold", bn_fold, ()),

@@ -141,6 +141,55 @@ def gelu(editor: Editor, node: Node) -> bool:
     return False
 
 
+def gelu_tanh(editor: Editor, node: Node) -> bool:
+    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) in the orders exporters write."""
+    if node.type not in ("Mul", "Muls"):
+        return False
+    half, outer = 1.0, node
+    parts: list[Node] = []
+    if node.type == "Muls":
+        half = float(node.attrs["value"])
+        inner = _only(editor, node.inputs[0], "Mul")
+        if inner is None:
+            return False
+        outer = inner
+        parts.append(inner)
+    for left, right in (outer.inputs, outer.inputs[::-1]):
+        add = _only(editor, right, "Adds")
+        tanh = _only(editor, add.inputs[0], "Tanh") if add is not None else None
+        found = _cubic(editor, tanh.inputs[0]) if tanh is not None else None
+        if add is None or tanh is None or found is None or add.attrs["value"] != 1.0:
+            continue
+        x, cubic = found
+        scaled = _only(editor, left, "Muls") if left != x else None
+        factor = half * (float(scaled.attrs["value"]) if scaled is not None else 1.0)
+        if factor != 0.5 or (scaled.inputs[0] if scaled is not None else left) != x:
+            continue
+        _become(editor, node, "Gelu", x, {}, [*parts, *([scaled] if scaled is not None else []), add, tanh, *cubic])
+        return True
+    return False
+
+
+def _cubic(editor: Editor, name: str) -> tuple[str, list[Node]] | None:
+    """(x, nodes) if ``name`` is sqrt(2 / pi) (x + 0.044715 x^3)."""
+    scale = _only(editor, name, "Muls")
+    add = _only(editor, scale.inputs[0], "Add") if scale is not None else None
+    if scale is None or add is None or not _close(scale.attrs["value"], math.sqrt(2 / math.pi)):
+        return None
+    for x, other in (add.inputs, add.inputs[::-1]):
+        small = _only(editor, other, "Muls")
+        cube = _only(editor, small.inputs[0], "Pow", "Mul") if small is not None else None
+        if small is None or cube is None or not _close(small.attrs["value"], 0.044715):
+            continue
+        if cube.type == "Pow" and cube.inputs[0] == x and editor.scalar(cube.inputs[1]) == 3.0:
+            return x, [scale, add, small, cube]
+        for one, two in (cube.inputs, cube.inputs[::-1]) if cube.type == "Mul" else ():
+            square = _only(editor, two, "Square", "Mul")
+            if one == x and square is not None and set(square.inputs) == {x}:
+                return x, [scale, add, small, cube, square]
+    return None
+
+
 def _gelu_core(editor: Editor, inputs: list[str]) -> tuple[str, list[Node], bool] | None:
     """(x, nodes, whether the factor 0.5 is among them) of ``[0.5 *] x * (1 + erf(x / sqrt 2))``."""
     for left, right in (inputs, inputs[::-1]):
@@ -160,7 +209,9 @@ def _gelu_core(editor: Editor, inputs: list[str]) -> tuple[str, list[Node], bool
     return None
 
 
-PATTERNS: tuple[Callable[[Editor, Node], bool], ...] = (hard_swish, hard_sigmoid, swish, mish, gelu)
+PATTERNS: tuple[Callable[[Editor, Node], bool], ...] = (
+    hard_swish, hard_sigmoid, swish, mish, gelu, gelu_tanh,
+)  # fmt: skip
 
 
 def run(graph: Graph, options: PassOptions) -> bool:

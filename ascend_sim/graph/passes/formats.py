@@ -178,6 +178,8 @@ def _assign(assigner: _Assigner, node: Node, fmt: str) -> None:
             inputs[i] = _filter(assigner, node, name)
         elif node.type == AIPP_CONV and i == 0:
             continue  # images stay as they are
+        elif node.type == "PRelu" and i == 1 and fmt == BLOCKED:
+            inputs[i] = _slopes(assigner, name)
         elif _is_parameter(node, i, spec, name in graph.constants, fmt):
             continue
         else:
@@ -196,6 +198,20 @@ def _is_parameter(node: Node, index: int, spec: TensorSpec, constant: bool, fmt:
     if fmt == NZ:
         return (node.type in MATMULS and index == 2) or spec.size == 1
     return False
+
+
+def _slopes(assigner: _Assigner, name: str) -> str:
+    """Constant slopes of channels, filled up to whole channel blocks with slopes that nothing uses."""
+    graph = assigner.graph
+    value = graph.constants.get(name)
+    c0 = c0_of(graph.specs[name].dtype)
+    if value is None or value.ndim != 1 or value.size == 1 or value.size % c0 == 0:
+        return name
+    key = (name, "blocks")
+    if key not in assigner.versions:
+        filled = np.pad(value, (0, -value.size % c0))
+        assigner.versions[key] = assigner.editor.add_constant(f"{name}/blocks", filled)
+    return assigner.versions[key]
 
 
 def _filter(assigner: _Assigner, node: Node, name: str) -> str:

@@ -12,7 +12,7 @@ from ascend_sim.graph.ir import Graph, Node
 from ascend_sim.graph.options import PassOptions
 
 
-def _mean_over_last(editor: Editor, node: Node | None, source: str | None = None) -> bool:
+def mean_over_last(editor: Editor, node: Node | None, source: str | None = None) -> bool:
     if node is None or node.type != "ReduceMean" or (source is not None and node.inputs[0] != source):
         return False
     axes = editor.constant(node.inputs[1]) if len(node.inputs) > 1 else None
@@ -34,7 +34,7 @@ def _variance_of(editor: Editor, name: str, centred: str) -> tuple[float, list[N
     root = _maker(editor, name, "Sqrt")
     add = _maker(editor, root.inputs[0], "Adds") if root is not None else None
     mean = editor.maker(add.inputs[0]) if add is not None else None
-    if root is None or add is None or mean is None or not _mean_over_last(editor, mean):
+    if root is None or add is None or mean is None or not mean_over_last(editor, mean):
         return None
     square = editor.maker(mean.inputs[0])
     if square is None or square.inputs[0] != centred:
@@ -57,7 +57,7 @@ def _row(editor: Editor, node: Node | None, op_type: str, x: str, width: int) ->
 def _match(editor: Editor, node: Node) -> bool:
     centred = node.inputs[0]
     sub = _maker(editor, centred, "Sub")
-    if sub is None or not _mean_over_last(editor, editor.maker(sub.inputs[1]), sub.inputs[0]):
+    if sub is None or not mean_over_last(editor, editor.maker(sub.inputs[1]), sub.inputs[0]):
         return False
     found = _variance_of(editor, node.inputs[1], centred)
     if found is None or set(map(id, editor.users[centred])) != {id(node), id(found[1][-1])}:

@@ -1,0 +1,84 @@
+"""Transposes of networks that came from NHWC: gone, and the values stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_models import check, cosine, make_model, randn, reference, run
+from nhwc import TO_PIXELS, TO_PLANES, nhwc_network
+from onnx import helper
+
+from ascend_sim.graph.executor import LoadedModel
+from ascend_sim.graph.options import CompileOptions
+
+N = helper.make_node
+X = randn(2, 3, 4, 5)
+
+
+def turns(loaded: LoadedModel) -> list[str]:
+    return [n.call.type for n in loaded.calls if n.call.type == "TransposeD"]
+
+
+@pytest.mark.parametrize("soc", ["Ascend310P3", "Ascend910B4"])
+def test_network_written_by_tf2onnx(soc: str) -> None:
+    """18 transposes; one is left, from the pixels that the application gives to planes."""
+    model = nhwc_network(batch=2)
+    assert sum(node.op_type == "Transpose" for node in model.graph.node) == 18
+    inputs = {"input:0": randn(2, 32, 32, 3)}
+    got, loaded = run(model, inputs, soc, CompileOptions())
+    expected = reference(model, inputs)[0]
+    assert cosine(got[0], expected) > 0.9999 and (got[0].argmax(1) == expected.argmax(1)).all()
+    assert len(turns(loaded)) == 1
+    types = [n.call.type for n in loaded.calls]
+    assert "PadV3" not in types and types.count("TransData") <= 4  # padding went into the first convolution
+    off = CompileOptions(switched_off=frozenset(("transposes",)))
+    assert len(turns(run(model, inputs, soc, off)[1])) == 17
+
+
+def turned(middle: list[Any], constants: dict[str, Any], shape: tuple[int, ...] = (2, 4, 5, 3)) -> LoadedModel:
+    """pixels -> ``middle`` on z giving r -> planes, between two transposes; exact in fp32."""
+    nodes = [N("Transpose", ["x"], ["z"], perm=TO_PIXELS), *middle, N("Transpose", ["r"], ["y"], perm=TO_PLANES)]
+    return check(make_model(nodes, {"x": X}, ["y"], constants), {"x": X})
+
+
+@pytest.mark.parametrize(
+    ("middle", "constants"),
+    [
+        ([N("Relu", ["z"], ["r"])], {}),
+        ([N("Add", ["z", "c"], ["r"])], {"c": randn(3)}),
+        ([N("Mul", ["c", "z"], ["r"])], {"c": randn(4, 1, 3)}),
+        ([N("Sub", ["z", "c"], ["r"])], {"c": np.float32(2)}),
+        ([N("Sigmoid", ["z"], ["s"]), N("Mul", ["z", "s"], ["r"])], {}),
+        ([N("Concat", ["z", "z2"], ["r"], axis=3), ], {}),
+        ([N("Pad", ["z", "p"], ["r"])], {"p": np.asarray([0, 1, 2, 0, 0, 3, 4, 0], np.int64)}),
+        ([N("ReduceMean", ["z"], ["m"], axes=[1, 2], keepdims=1), N("Add", ["z", "m"], ["r"])], {}),
+        ([N("ReduceMax", ["z"], ["m"], axes=[3], keepdims=1), N("Sub", ["z", "m"], ["r"])], {}),
+    ],
+)  # fmt: skip
+def test_operators_between_transposes(middle: list[Any], constants: dict[str, Any]) -> None:
+    if middle[0].op_type == "Concat":
+        middle = [N("Transpose", ["x"], ["z2"], perm=TO_PIXELS), *middle]
+    assert turns(turned(middle, constants)) == []
+
+
+@pytest.mark.parametrize("axes", [[1, 2], [3], [0, 1, 2, 3], [1]])
+def test_reductions_that_drop_axes(axes: list[int]) -> None:
+    nodes = [N("Transpose", ["x"], ["z"], perm=TO_PIXELS), N("ReduceSum", ["z", "a"], ["y"], keepdims=0)]
+    loaded = check(make_model(nodes, {"x": X}, ["y"], {"a": np.asarray(axes, np.int64)}), {"x": X})
+    assert len(turns(loaded)) <= (axes == [1])  # [N, W, C] of planes is still a transpose, of fewer bytes
+
+
+def test_a_transpose_that_others_need_stays() -> None:
+    nodes = [N("Transpose", ["x"], ["z"], perm=TO_PIXELS), N("Relu", ["z"], ["r"]), N("Softmax", ["r"], ["y"], axis=2)]
+    assert len(turns(check(make_model(nodes, {"x": X}, ["y"]), {"x": X}))) == 1
+    both = [N("Transpose", ["x"], ["z"], perm=TO_PIXELS), N("Relu", ["z"], ["y"])]
+    assert len(turns(check(make_model(both, {"x": X}, ["y", "z"]), {"x": X}))) == 1  # a graph output itself
+
+
+def test_equal_transposes_become_one() -> None:
+    nodes = [N("Transpose", ["x"], ["a"], perm=TO_PIXELS), N("Transpose", ["x"], ["b"], perm=TO_PIXELS),
+             N("Softmax", ["a"], ["c"], axis=1), N("MatMul", ["c", "w"], ["d"]), N("MatMul", ["b", "w"], ["e"]),
+             N("Add", ["d", "e"], ["y"])]  # fmt: skip
+    assert len(turns(check(make_model(nodes, {"x": X}, ["y"], {"w": randn(3, 6)}), {"x": X}))) == 1
