@@ -231,7 +231,7 @@ def plan_prelu(call: OpCall, soc: Soc) -> list[asc.Launch]:
         shape = (*shape, *(1,) * (len(x.shape) - 2))  # one slope per channel of NC...
     if x.format == "NC1HWC0" and weight.size != 1 and weight.format != "NC1HWC0":
         c0 = x.shape[-1]
-        if weight.size % c0 or len(shape) != 3:
+        if weight.size != x.shape[1] * c0:
             raise NoKernel("slopes that do not fill the channel blocks")
         shape = (1, weight.size // c0, 1, 1, c0)
     viewed = type(weight)(shape, weight.dtype, x.format, weight.logical_shape if False else None)

@@ -124,12 +124,12 @@ class Importer:
         """`value` as a flat list of ints."""
         return [int(v) for v in self.value(name, what).reshape(-1)]
 
-    def moving(self, name: str, what: str) -> AtcError:
+    def moving(self, name: str, what: str, more: str = "") -> AtcError:
         """The error of a tensor whose value should be known at conversion and is not."""
         sources = self._sources(name)
         because = f"; it depends on the values of the graph inputs {', '.join(map(repr, sources))}" if sources else ""
         return self.error(
-            f"its input {what!r} ({name}) is not a compile-time constant{because}",
+            f"its input {what!r} ({name}) is not a compile-time constant{because}{more}",
             "Fix the input shapes with --input_shape, or make that input a constant of the model.",
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
 
 UNROLL_LIMIT = 4096  # iterations
@@ -33,8 +34,12 @@ def if_(imp: Importer, node: OnnxNode) -> None:
         for target, source in zip(node.outputs, _inline(imp, node, which, node.name, {}), strict=False):
             imp.alias(target, source)
         return
-    yes = _inline(imp, node, "then_branch", f"{node.name}/then", {})
-    no = _inline(imp, node, "else_branch", f"{node.name}/else", {})
+    try:
+        yes = _inline(imp, node, "then_branch", f"{node.name}/then", {})
+        no = _inline(imp, node, "else_branch", f"{node.name}/else", {})
+    except AtcError as error:
+        imp.node = node
+        raise imp.moving(condition, "cond", f" (both branches were tried: {error.cause})") from error
     flag = imp.emit("Reshape", [condition, imp.const(np.zeros(0, np.int64))])[0] if imp.rank(condition) else condition
     for target, a, b in zip(node.outputs, yes, no, strict=False):
         if not target:

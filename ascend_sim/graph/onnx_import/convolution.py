@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
-from ascend_sim.graph.onnx_import.windows import FORMATS, geometry, numbers
+from ascend_sim.graph.onnx_import.windows import FORMATS, Geometry, geometry, numbers
+
+STRIDE_LIMIT, KERNEL_LIMIT = 63, 255  # of load3d (public Ascend C manual, LoadData3DParamsV2)
 
 
 def _lifted(imp: Importer, node: OnnxNode) -> tuple[str, str, int]:
@@ -35,9 +39,37 @@ def _deliver(imp: Importer, node: OnnxNode, op: str, inputs: list[str], attrs: d
         imp.emit("Squeeze", imp.emit(op, inputs, attrs), {"axis": [2]}, node.outputs)
 
 
+def _framed(imp: Importer, node: OnnxNode, window: Geometry) -> None:
+    """A 1-D convolution whose window the cube's loader cannot address (a short-time transform): frames are gathered
+    and multiplied as a matrix."""
+    x, w, bias = node.inputs[0], node.inputs[1], node.input(2)
+    (kernel,), (stride,), (dilation,), (before, after) = window.kernel, window.strides, window.dilations, window.pads
+    if before or after:
+        pads = imp.const(np.array([[0, 0], [0, 0], [before, after]], np.int64))
+        attrs: dict[str, Any] = {"mode": "constant", "paddings_contiguous": True}
+        x = imp.emit("PadV3", [x, pads, imp.const(0, imp.dtype(x))], attrs)[0]
+    n, c, length = imp.shape(x)
+    out = (length - dilation * (kernel - 1) - 1) // stride + 1
+    places = np.arange(out)[:, None] * stride + np.arange(kernel)[None, :] * dilation
+    frames = imp.emit("GatherV2", [x, imp.const(places, "int64"), imp.const(2, "int64")], {"batch_dims": 0})[0]
+    if c > 1:
+        frames = imp.emit("TransposeD", [frames], {"perm": [0, 2, 1, 3]})[0]
+    rows = imp.emit("Reshape", [frames, imp.const([n * out, c * kernel], "int64")])[0]
+    filters = imp.emit("Reshape", [w, imp.const([imp.shape(w)[0], c * kernel], "int64")])[0]
+    inputs = [rows, filters, *([bias] if bias else [])]
+    y = imp.emit("MatMulV2", inputs, {"transpose_x1": False, "transpose_x2": True})[0]
+    y = imp.emit("Reshape", [y, imp.const([n, out, imp.shape(w)[0]], "int64")])[0]
+    imp.emit("TransposeD", [y], {"perm": [0, 2, 1]}, node.outputs)
+
+
 def conv(imp: Importer, node: OnnxNode) -> None:
     """Conv -> Conv2D, DepthwiseConv2D when every channel is its own group, Conv3D for volumes."""
     size, kernel = imp.shape(node.inputs[0])[2:], imp.shape(node.inputs[1])[2:]
+    if len(size) == len(kernel) == 1 and int(node.attr("group", 1)) == 1:
+        window = geometry(imp, node, size, kernel)
+        if window.strides[0] > STRIDE_LIMIT or window.kernel[0] > KERNEL_LIMIT:
+            _framed(imp, node, window)
+            return
     x, w, spatial = _lifted(imp, node)
     window = geometry(imp, node, size, kernel).lifted()
     groups = int(node.attr("group", 1))

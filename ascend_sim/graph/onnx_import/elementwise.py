@@ -60,15 +60,22 @@ def div(imp: Importer, node: OnnxNode) -> None:
 
 
 def power(imp: Importer, node: OnnxNode) -> None:
-    """Pow; an exponent of 2 is Square, 0.5 is Sqrt, and its dtype follows the base."""
-    base, exponent = node.inputs[0], node.inputs[1]
+    """Pow; exponents 1, 2, 3, 0.5, -0.5 and -1 have simpler operators, and the exponent's dtype follows the base."""
+    base, exponent = operands(imp, node)
     value = imp.constant(exponent)
     if value is not None and value.size == 1 and value.ndim <= imp.rank(base):
-        if float(value.reshape(-1)[0]) == 2.0:
-            imp.emit("Square", [base], {}, node.outputs)
+        number = float(value.reshape(-1)[0])
+        simpler = {2.0: "Square"}
+        if imp.dtype(base).startswith(("float", "bfloat")):
+            simpler |= {0.5: "Sqrt", -0.5: "Rsqrt", -1.0: "Reciprocal"}
+        if number in simpler:
+            imp.emit(simpler[number], [base], {}, node.outputs)
             return
-        if float(value.reshape(-1)[0]) == 0.5 and imp.dtype(base).startswith(("float", "bfloat")):
-            imp.emit("Sqrt", [base], {}, node.outputs)
+        if number == 3.0:
+            imp.emit("Mul", [base, imp.emit("Square", [base])[0]], {}, node.outputs)
+            return
+        if number == 1.0:
+            imp.alias(node.outputs[0], base)
             return
     if imp.dtype(exponent) != imp.dtype(base):
         exponent = imp.emit("Cast", [exponent], {"dst_type": imp.dtype(base)})[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
+from ascend_sim.graph.onnx_import.context import Array, Importer, OnnxNode, Table
 
 
 def concat(imp: Importer, node: OnnxNode) -> None:
@@ -125,10 +125,25 @@ def pad(imp: Importer, node: OnnxNode) -> None:
         if not pairs.any():
             imp.alias(node.outputs[0], x)
             return
-    inputs = [x, imp.const(pairs)]
-    if mode == "constant":
-        inputs.append(moving or imp.const(fill, imp.dtype(x)))
+    if mode != "constant":
+        _repeat_edges(imp, node, x, pairs, mode)
+        return
+    inputs = [x, imp.const(pairs), moving or imp.const(fill, imp.dtype(x))]
     imp.emit("PadV3", inputs, {"mode": mode, "paddings_contiguous": True}, node.outputs)
+
+
+def _repeat_edges(imp: Importer, node: OnnxNode, x: str, pairs: Array, mode: str) -> None:
+    """Padding with the tensor's own values (reflect, edge, wrap): one gather along every padded axis."""
+    if mode not in ("reflect", "edge", "wrap"):
+        raise imp.error(f"mode {mode!r} is not constant, reflect, edge or wrap")
+    padded = [axis for axis, pair in enumerate(pairs.tolist()) if any(pair)]
+    for axis in padded:
+        size = imp.shape(x)[axis]
+        if size == 0 or (mode == "reflect" and size == 1):
+            raise imp.error(f"axis {axis} of length {size} has nothing to {mode}")
+        places = np.pad(np.arange(size), pairs[axis], mode)
+        names = [x, imp.const(places, "int64"), imp.const(axis, "int64")]
+        x = imp.emit("GatherV2", names, {"batch_dims": 0}, node.outputs if axis == padded[-1] else None)[0]
 
 
 def tile(imp: Importer, node: OnnxNode) -> None:

@@ -40,6 +40,8 @@ def _part(x: Array, index: tuple[slice, ...]) -> Array:
 
 def elementwise(function: Callable[..., Any], operands: Sequence[Array], shape: Sequence[int], dtype: str) -> Array:
     """``function`` of the widened operands, which broadcast to ``shape``, rounded once to ``dtype``."""
+    if not len(shape):  # functions may write into their results, which 0-d ones are not
+        return elementwise(function, [x.reshape(1) for x in operands], (1,), dtype).reshape(())
     size = int(np.prod(shape))
     with np.errstate(all="ignore"):
         if size <= BLOCK_ELEMENTS:

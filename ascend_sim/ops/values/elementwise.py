@@ -260,6 +260,7 @@ def _prelu(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     assert x is not None and weight is not None
     slope = widen(weight)
     if slope.ndim <= 1 and slope.size != 1:
+        slope = slope[: x.shape[1]]  # may be filled up to whole channel blocks
         slope = slope.reshape(-1, *(1,) * (x.ndim - 2))
     elif slope.size == 1:
         slope = slope.reshape(())

@@ -125,7 +125,7 @@ define("ArangeD", "creation", "", lambda i, a: [TensorSpec((int(a["count"]),), _
 
 def _lin_space(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     """Equal steps, from both ends to the middle."""
-    start, end, steps = call.attr("start"), call.attr("end"), int(call.attr("steps"))
+    start, end, steps = call.attr("start"), call.attr("end"), int(call.attr("num"))
     kind = np.float64 if call.outputs[0].dtype == "float64" else np.float32
     if steps == 1:
         return [narrow(np.asarray([start], kind), call.outputs[0].dtype)]
@@ -137,12 +137,12 @@ def _lin_space(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
 
 
 def _log_space(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
-    exponents = np.linspace(call.attr("start"), call.attr("end"), int(call.attr("steps")))
+    exponents = np.linspace(call.attr("start"), call.attr("end"), int(call.attr("num")))
     return [narrow(np.power(float(call.attr("base", 10.0)), exponents), call.outputs[0].dtype)]
 
 
-define("LinSpaceD", "creation", "", lambda i, a: [TensorSpec((int(a["steps"]),), _named(a))], _lin_space)
-define("LogSpaceD", "creation", "", lambda i, a: [TensorSpec((int(a["steps"]),), _named(a))], _log_space)
+define("LinSpaceD", "creation", "", lambda i, a: [TensorSpec((int(a["num"]),), _named(a))], _lin_space)
+define("LogSpaceD", "creation", "", lambda i, a: [TensorSpec((int(a["num"]),), _named(a))], _log_space)
 
 
 def _eye(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
