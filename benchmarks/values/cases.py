@@ -121,6 +121,13 @@ def binary(op: str, rng: Rng) -> Case:
     return Case(op, chip, plain(x, y))
 
 
+@cases("Pow")
+def power(op: str, rng: Rng) -> Case:
+    chip, (a, b) = some_chip(rng), broadcast_shapes(rng)
+    kind = floating(rng, chip)
+    return Case(op, chip, plain(rng.uniform(0.5, 2, a).astype(kind), rng.uniform(-2, 2, b).astype(kind)))
+
+
 @cases("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")
 def comparison(op: str, rng: Rng) -> Case:
     shape, kind = shape_of(rng), pick(rng, np.float16, np.float32, np.int32)
