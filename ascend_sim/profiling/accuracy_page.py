@@ -139,7 +139,9 @@ def _states(outcomes: Sequence[Outcome]) -> str:
     return (
         "## Rows of unknown L2 state\n\nMedian / 90th percentile of the absolute error of these rows (at least "
         f"{SHORT_US:g} us), scored by the interval as above, and as if every row had been warm, or cold, or in the "
-        "geometric middle. *Inside*: measured between the two predictions.\n\n" + table(header, cells)
+        "geometric middle. *Inside*: measured between the two predictions. The interval flatters: it scores 0 inside, "
+        "and the wider it is the more lies inside; the other columns are what one assumption for all would score.\n\n"
+        + table(header, cells)
     )
 
 
@@ -296,7 +298,8 @@ def _networks(outcomes: Sequence[Outcome]) -> str:
     header = ["chip", "networks", "rows", "median %", "p90 %", "bias %", "best batch within one step"]
     return (
         "## Networks\n\nSteady state without host copies. *Best batch*: whether the batch of highest throughput is "
-        "predicted within one measured step of the measured one.\n\n"
+        "predicted within one measured step of the measured one. `docs/networks.md` says which figures were fitted to "
+        "networks, on which half of the rows, and how networks are predicted that were left out of the fit.\n\n"
         + table(header, chips)
         + "\n"
         + table(NETWORK_HEADER, network_cells(networks))
