@@ -518,8 +518,9 @@ def venc_send_frame(channel_desc: int, pic_desc: int, reserve: object, frame_con
         return errors.fail(
             errors.INVALID_PARAM, f"{channel_desc:#x} has no channel.", "acl.media.venc_create_channel makes it."
         )
-    if config.eos:
-        return 0  # the encoder holds nothing back
+    if config.eos:  # the encoder holds nothing back: once its queue is empty, the program may free its pictures
+        channel.video.stream.synchronize(host_thread())
+        return 0
     given = find(pic_desc, PicDesc, "dvpp_create_pic_desc")
     if given is None:
         return errors.INVALID_PARAM
