@@ -42,8 +42,24 @@ def current() -> Context | None:
     context = host_thread().context
     if context is not None and context.alive:
         return context
+    if context is None and (made := _default_context()) is not None:
+        return made
     _no_context()
     return None
+
+
+def _default_context() -> Context | None:
+    """The default context of the device that acl.json names for threads that chose none."""
+    from acl import _config
+
+    if _config.state.default_device < 0:
+        return None
+    from acl._rt_device import set_device
+
+    call = host_thread().call
+    ret = set_device(_config.state.default_device)
+    host_thread().call = call
+    return None if ret else host_thread().context
 
 
 def current_device() -> Device | None:

@@ -27,6 +27,7 @@ DTYPES: dict[int, tuple[str, int]] = {
     10: ("uint64", 64),
     11: ("float64", 64),
     12: ("bool", 8),
+    13: ("string", 2048),
     16: ("complex64", 64),
     17: ("complex128", 128),
     27: ("bfloat16", 16),
@@ -272,7 +273,7 @@ def get_tensor_desc_by_index(desc_ptr: int, index: int, /) -> int:
     return desc.others[index - 1] if index else desc_ptr
 
 
-@api("acl.trans_tensor_desc_format", "aclTransTensorDescFormat")
+@api("acl.trans_tensor_desc_format", "aclTransTensorDescFormat", supported=False)
 def trans_tensor_desc_format(src_desc: int, format: int, /) -> tuple[int, int]:
     desc = desc_of(src_desc)
     if desc is None:

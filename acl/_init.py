@@ -7,9 +7,9 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from acl import errors
+from acl import _config, _plog, errors
 from acl._api import api
-from ascend_sim.runtime import system as machine
+from acl._common import caller
 from ascend_sim.runtime.system import system
 
 _MAX_NESTING = 10
@@ -32,6 +32,8 @@ state = State()
 def forget_all() -> None:
     """Tests: start over."""
     state.count, state.config, state.finalized = 0, "", False
+    _config.forget_all()
+    _plog.forget_all()
 
 
 def _nesting(value: Any) -> int:
@@ -63,27 +65,6 @@ def _read(path: str) -> tuple[str, dict[str, Any]] | int:
     return text, content
 
 
-def _apply(content: dict[str, Any], path: str) -> int:
-    own = content.get("ascend_sim", {})
-    if isinstance(own, str):
-        own = {"soc": own}
-    soc = own.get("soc", content.get("soc")) if isinstance(own, dict) else None
-    devices = own.get("devices") if isinstance(own, dict) else None
-    if soc is not None or devices is not None:
-        try:
-            machine.configure(soc=None if soc is None else str(soc), devices=devices)
-        except ValueError as error:
-            return errors.fail(errors.INVALID_PARAM, f"config file {path!r}: {error}.")
-    mode = content.get("err_msg_mode")
-    if mode is not None:
-        if mode not in ("0", "1"):
-            return errors.fail(
-                errors.INVALID_PARAM, f'config file {path!r}: err_msg_mode is {mode!r}: expected "0" or "1".'
-            )
-        errors.set_process_wide(mode == "1")
-    return 0
-
-
 @api("acl.init", "aclInit")
 def init(config_path: str | None = None, /) -> int:
     if config_path is not None and not isinstance(config_path, str):
@@ -108,11 +89,15 @@ def init(config_path: str | None = None, /) -> int:
             f"acl.init was called before (now {state.count} times); this is harmless, everything keeps working.",
             "another framework of this process may have called it.",
         )
-    ret = _apply(content, str(config_path))
+    ret = _config.choose_machine(content, str(config_path))
     if ret:
         return ret
     system()
+    ret = _config.apply(content, str(config_path))
+    if ret:
+        return ret
     state.count, state.config, state.finalized = 1, text, False
+    _plog.write(_plog.INFO, "ASCENDCL", f"acl.init({config_path!r})", kind="run")
     return 0
 
 
@@ -122,6 +107,7 @@ def finalize() -> int:
         return errors.fail(errors.REPEAT_FINALIZE, "acl.finalize was called before.", "acl.init starts anew.")
     state.finalized = True
     state.count = 0
+    _config.end()
     return 0
 
 
@@ -131,6 +117,8 @@ def finalize_reference() -> tuple[int, int]:
         return 0, errors.fail(errors.REPEAT_FINALIZE, "there is no acl.init left to finalize.")
     state.count -= 1
     state.finalized = state.count == 0
+    if state.finalized:
+        _config.end()
     return state.count, 0
 
 
@@ -167,6 +155,7 @@ def get_soc_name() -> str | None:
 @api("acl.app_log", "aclAppLog")
 def app_log(log_level: int, message: str, /) -> None:
     logging.getLogger("acl").log(_LOG_LEVELS.get(log_level, logging.INFO), "%s", message)
+    _plog.write(log_level if log_level in _LOG_LEVELS else _plog.INFO, "APP", message, caller())
 
 
 @api("acl.get_recent_err_msg", "aclGetRecentErrMsg")

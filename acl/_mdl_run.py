@@ -11,6 +11,7 @@ from acl._api import api
 from acl._common import caller, current, on_stream, system, task_failure
 from acl._descs import DTYPE_NUMBERS, FORMAT_NUMBERS, DataBuffer, TensorDesc
 from acl._mdl_desc import Dataset, dataset_of
+from acl._mdl_dump import watcher
 from acl._mdl_gears import variant_of
 from acl._mdl_load import ready
 from acl._model import SLACK, Model
@@ -167,7 +168,8 @@ def _model_task(model: Model, given: list[_Bound], wanted: list[_Bound], variant
                 raise TaskFailure("model", f"a buffer of {loaded.name!r} was freed before the model ran")
         if mode != "none":
             arrays = [_model.read(b.place, b.size, b.dims, b.dtype) for b in given]
-            for target, array in zip(wanted, loaded.run_values(arrays, variant, mode), strict=True):
+            watch = watcher(model, variant, model.stream.id) if model.dump is not None else None
+            for target, array in zip(wanted, loaded.run_values(arrays, variant, mode, watch), strict=True):
                 _model.write(target.place, target.size, array)
 
     key = (model.id, variant, *in_addresses, -1, *out_addresses)

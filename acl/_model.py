@@ -17,6 +17,7 @@ from ascend_sim.runtime.memory import OutOfMemory
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from acl._dump import Config
     from ascend_sim.graph.executor import LoadedModel
     from ascend_sim.graph.om.inout import IoDesc
     from ascend_sim.runtime.context import Context
@@ -41,6 +42,7 @@ class Model:
     context: Context
     stream: Stream
     bundle: int = 0
+    dump: Config | None = None  # what is written of its operators
     variant: int = 0  # what was chosen last, else the largest gear
     described: dict[int, tuple[tuple[IoDesc, ...], tuple[IoDesc, ...]]] = field(default_factory=dict)
 
@@ -95,6 +97,7 @@ def load(
     loaded = parse(data, path)
     if isinstance(loaded, int):
         return 0, loaded
+    from acl._mdl_dump import chosen
     from ascend_sim.graph.errors import OmError
 
     device = context.device
@@ -113,6 +116,7 @@ def load(
     except OutOfMemory as error:
         return 0, errors.fail(errors.RT_MEMORY_ALLOCATION, f"loading {path!r}: {error}.")
     model = Model(next(_ids), path, loaded, context, device.add_stream(context, priority))
+    model.dump = chosen()
     model.variant = loaded.default_variant if loaded.executable else 0
     _models[model.id] = model
     if loaded.weight_size:

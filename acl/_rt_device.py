@@ -7,29 +7,16 @@ from typing import Any
 from acl import errors, handles
 from acl._api import api
 from acl._common import current, handle_of, system
+from acl._rt_limits import device_at
 from ascend_sim.runtime.device import Device
 from ascend_sim.runtime.host import host_thread
-
-
-def _device(device_id: int) -> Device | None:
-    machine = system()
-    if 0 <= device_id < len(machine.devices):
-        return machine.devices[device_id]
-    errors.bad(
-        "device_id",
-        device_id,
-        f"0..{len(machine.devices) - 1}",
-        "acl.rt.get_device_count says how many devices there are; ASCEND_SIM_DEVICES sets it.",
-        errors.RT_INVALID_DEVICE,
-    )
-    return None
 
 
 @api("acl.rt.set_device", "aclrtSetDevice", "api")
 def set_device(device_id: int, /) -> int:
     from ascend_sim.runtime.context import Context
 
-    device = _device(device_id)
+    device = device_at(device_id)
     if device is None:
         return errors.RT_INVALID_DEVICE
     thread = host_thread()
@@ -47,7 +34,7 @@ def set_device(device_id: int, /) -> int:
 
 @api("acl.rt.reset_device", "aclrtResetDevice", "api")
 def reset_device(device_id: int, /) -> int:
-    device = _device(device_id)
+    device = device_at(device_id)
     if device is None:
         return errors.RT_INVALID_DEVICE
     with device.scheduler.lock:
@@ -65,7 +52,7 @@ def reset_device(device_id: int, /) -> int:
 
 @api("acl.rt.reset_device_force", "aclrtResetDeviceForce", "api")
 def reset_device_force(device_id: int, /) -> int:
-    device = _device(device_id)
+    device = device_at(device_id)
     if device is None:
         return errors.RT_INVALID_DEVICE
     with device.scheduler.lock:
@@ -110,7 +97,7 @@ def get_run_mode() -> tuple[int, int]:
 
 @api("acl.rt.query_device_status", "aclrtQueryDeviceStatus", "api")
 def query_device_status(device_id: int, /) -> tuple[int, int]:
-    return (0, errors.RT_INVALID_DEVICE) if _device(device_id) is None else (0, 0)
+    return (0, errors.RT_INVALID_DEVICE) if device_at(device_id) is None else (0, 0)
 
 
 @api("acl.rt.set_ts_device", "aclrtSetTsDevice", "api")
@@ -122,7 +109,7 @@ def set_ts_device(ts_id: int, /) -> int:
 
 @api("acl.rt.get_primary_ctx_state", "aclrtGetPrimaryCtxState", "api")
 def get_primary_ctx_state(device_id: int, /) -> tuple[int, int, int]:
-    device = _device(device_id)
+    device = device_at(device_id)
     if device is None:
         return 0, 0, errors.RT_INVALID_DEVICE
     return int(device.default_context is not None), 0, 0
@@ -130,7 +117,7 @@ def get_primary_ctx_state(device_id: int, /) -> tuple[int, int, int]:
 
 @api("acl.rt.get_device_utilization_rate", "aclrtGetDeviceUtilizationRate", "api")
 def get_device_utilization_rate(device_id: int, /) -> tuple[dict[str, Any], int]:
-    device = _device(device_id)
+    device = device_at(device_id)
     if device is None:
         return {}, errors.RT_INVALID_DEVICE
     busy = 100 if device.cores.busy_until() > host_thread().now else 0
@@ -151,7 +138,7 @@ def device_get_stream_priority_range() -> tuple[int, int, int]:
 
 @api("acl.rt.device_can_access_peer", "aclrtDeviceCanAccessPeer", "api")
 def device_can_access_peer(device_id: int, peer_device_id: int, /) -> tuple[int, int]:
-    if _device(device_id) is None or _device(peer_device_id) is None:
+    if device_at(device_id) is None or device_at(peer_device_id) is None:
         return 0, errors.RT_INVALID_DEVICE
     return int(device_id != peer_device_id), 0
 
@@ -163,7 +150,7 @@ def device_enable_peer_access(peer_device_id: int, flags: int, /) -> int:
         return errors.RT_CONTEXT_NULL
     if flags != 0:
         return errors.bad("flags", flags, "0 (reserved)")
-    if _device(peer_device_id) is None:
+    if device_at(peer_device_id) is None:
         return errors.RT_INVALID_DEVICE
     if peer_device_id == context.device.index:
         return errors.bad("peer_device_id", peer_device_id, "another device than the current one")
@@ -176,34 +163,47 @@ def device_disable_peer_access(peer_device_id: int, /) -> int:
     context = current()
     if context is None:
         return errors.RT_CONTEXT_NULL
-    if _device(peer_device_id) is None:
+    if device_at(peer_device_id) is None:
         return errors.RT_INVALID_DEVICE
     context.device.peers.discard(peer_device_id)
     return 0
 
 
-def _same_id(device_id: int) -> tuple[int, int]:
-    return (0, errors.RT_INVALID_DEVICE) if _device(device_id) is None else (device_id, 0)
+# A device has three numbers: that of this process (user), that among all of the machine (logic), and the chip's.
+
+
+def _logic(user: int) -> tuple[int, int]:
+    return (0, errors.RT_INVALID_DEVICE) if device_at(user) is None else (system().visible[user], 0)
+
+
+def _user(logic: int) -> tuple[int, int]:
+    visible = system().visible
+    if logic in visible:
+        return visible.index(logic), 0
+    ret = errors.bad("logic_dev_id", logic, f"one of {list(visible)}", code=errors.RT_INVALID_DEVICE)
+    return 0, ret
 
 
 @api("acl.rt.get_logic_dev_id_by_user_dev_id", "aclrtGetLogicDevIdByUserDevId", "api")
 def get_logic_dev_id_by_user_dev_id(user_dev_id: int, /) -> tuple[int, int]:
-    return _same_id(user_dev_id)
+    return _logic(user_dev_id)
 
 
 @api("acl.rt.get_user_dev_id_by_logic_dev_id", "aclrtGetUserDevIdByLogicDevId", "api")
 def get_user_dev_id_by_logic_dev_id(logic_dev_id: int, /) -> tuple[int, int]:
-    return _same_id(logic_dev_id)
+    return _user(logic_dev_id)
 
 
 @api("acl.rt.get_logic_dev_id_by_phy_dev_id", "aclrtGetLogicDevIdByPhyDevId", "api")
 def get_logic_dev_id_by_phy_dev_id(phy_dev_id: int, /) -> tuple[int, int]:
-    return _same_id(phy_dev_id)
+    _, ret = _user(phy_dev_id)
+    return (0, ret) if ret else (phy_dev_id, 0)
 
 
 @api("acl.rt.get_phy_dev_id_by_logic_dev_id", "aclrtGetPhyDevIdByLogicDevId", "api")
 def get_phy_dev_id_by_logic_dev_id(logic_dev_id: int, /) -> tuple[int, int]:
-    return _same_id(logic_dev_id)
+    _, ret = _user(logic_dev_id)
+    return (0, ret) if ret else (logic_dev_id, 0)
 
 
 # -- contexts ----------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def get_phy_dev_id_by_logic_dev_id(logic_dev_id: int, /) -> tuple[int, int]:
 def create_context(device_id: int, /) -> tuple[int, int]:
     from ascend_sim.runtime.context import Context
 
-    device = _device(device_id)
+    device = device_at(device_id)
     if device is None:
         return 0, errors.RT_INVALID_DEVICE
     thread = host_thread()

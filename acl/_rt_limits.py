@@ -29,8 +29,9 @@ def device_at(device_id: int) -> Device | None:
     errors.bad(
         "device_id",
         device_id,
-        f"0..{len(machine.devices) - 1}",
-        "acl.rt.get_device_count says how many devices there are; ASCEND_SIM_DEVICES sets it.",
+        f"0..{len(machine.devices) - 1}" if len(machine.devices) else "a device: none is visible",
+        "acl.rt.get_device_count says how many devices there are; ASCEND_SIM_DEVICES and ASCEND_RT_VISIBLE_DEVICES "
+        "set it.",
         errors.RT_INVALID_DEVICE,
     )
     return None

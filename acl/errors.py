@@ -6,11 +6,10 @@ follows the current sources. Message ids name the class of the mistake; the word
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import deque
 from typing import Any, Final
 
+from acl import _plog
 from ascend_sim.runtime.host import host_thread
 
 SUCCESS: Final = 0
@@ -66,6 +65,7 @@ GE_BATCH_NAME: Final = 145013
 GE_DATATYPE: Final = 145020
 PROF_MODEL_SUBSCRIBED: Final = 148046
 PROF_API_CONFLICT: Final = 148047
+MAX_OP_QUEUE: Final = 148048
 CHANNEL_DESC_IN_USE: Final = 148051
 UNSUPPORTED_JPEG: Final = 148052
 BUNDLE_ID: Final = 148053
@@ -131,9 +131,7 @@ def explain(code: int, problem: str, related: str = "") -> None:
     if related:
         text += f" Related: {related}"
     (_process_messages if _process_wide else thread.messages).appendleft(text)
-    if os.environ.get("ASCEND_SLOG_PRINT_TO_STDOUT") == "1":  # CANN's own switch
-        sys.stdout.write(f"[ERROR] ASCENDCL({os.getpid()},{thread.index}): {text}\n")
-        sys.stdout.flush()
+    _plog.write(_plog.ERROR, "ASCENDCL", text)
 
 
 def fail(code: int, problem: str, related: str = "") -> int:

@@ -6,13 +6,18 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from acl import _names, errors, handles
+from acl import _names, _prof_steps, _prof_subscribe, errors, handles
 from acl._api import api
 from acl._common import system
 from ascend_sim.runtime.host import host_thread
 from ascend_sim.runtime.observe import Event
 
 _METRICS = {*range(9), 255}
+
+for _part in (_prof_steps, _prof_subscribe):
+    for _name, _value in vars(_part).items():
+        if getattr(_value, "acl_name", "") == f"acl.prof.{_name}":
+            globals()[_name] = _value
 
 
 @dataclass
@@ -49,6 +54,12 @@ def forget_all() -> None:
     """Tests: start over."""
     global _state
     _state = _State()
+    _prof_subscribe.forget_all()
+
+
+def initialized() -> bool:
+    """Whether profiling into files was initialized."""
+    return _state.path is not None
 
 
 def _not_ready() -> int:
@@ -59,6 +70,13 @@ def _not_ready() -> int:
 def init(result_path: str, /) -> int:
     if not result_path:
         return errors.bad("result_path", result_path, "a directory")
+    if _prof_subscribe.subscriptions:
+        return errors.fail(
+            errors.PROF_API_CONFLICT,
+            f"models {', '.join(map(str, _prof_subscribe.subscriptions))} are subscribed: profiling into files does "
+            "not go with that.",
+            "acl.prof.model_unsubscribe ends a subscription.",
+        )
     if _state.path is not None:
         return errors.fail(errors.REPEAT_INITIALIZE, f"profiling into {_state.path!r} is initialized already.")
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from ascend_sim.ops.dtypes import numpy_dtype
 if TYPE_CHECKING:
     from ascend_sim.engine.memory import L2
     from ascend_sim.graph.aipp import AippPort
-    from ascend_sim.graph.ir import Graph
+    from ascend_sim.graph.ir import Graph, Node
     from ascend_sim.graph.plan import MemoryPlan, Place
     from ascend_sim.graph.specialize import Specializer
     from ascend_sim.ops.cost import OpTiming
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 FOREIGN = "the model was compiled by another ATC: attributes of fused operators are guessed"
+Watch = Callable[["Node", "OpCall", Sequence["Array | None"], Sequence[Array]], None]
 _BASE = 1 << 30  # where a model lies when no device memory was bound
 
 
@@ -87,20 +88,23 @@ class _Variant:
         self._addresses: tuple[tuple[int, ...], list[list[int]]] | None = None
         self._kinds: dict[str, int] | None = None
 
-    def run(self, inputs: Sequence[Array], soc: Soc | None = None) -> list[Array]:
-        """Outputs by whole operators, or (with ``soc``) instruction by instruction where kernels exist."""
+    def run(self, inputs: Sequence[Array], soc: Soc | None = None, watch: Watch | None = None) -> list[Array]:
+        """Outputs by whole operators, or (with ``soc``) instruction by instruction where kernels exist. ``watch`` sees
+        every operator with what it read and made."""
         from ascend_sim import ops
 
         tensors: dict[str, Array] = dict(self.graph.constants)
         tensors.update(zip(self.graph.inputs, inputs, strict=True))
         with np.errstate(all="ignore"):
-            for step in self.steps:
+            for position, step in enumerate(self.steps):
                 arguments = [tensors[n] if n else None for n in step.inputs]
                 if soc is not None and step.stored is not None:
                     results = self._kernel_values(step, step.stored, soc, arguments)
                 else:
                     results = ops.values(step.call, arguments)
                 tensors.update(zip(step.outputs, results, strict=False))
+                if watch is not None:
+                    watch(self.graph.nodes[position], step.call, arguments, results)
                 for name in step.dead:
                     tensors.pop(name, None)
         return [tensors[name] for name in self.graph.outputs]
@@ -318,11 +322,18 @@ class LoadedModel:
 
     # values
 
-    def run_values(self, inputs: Sequence[Array], variant: int = 0, mode: str = "operator") -> list[Array]:
+    def variant_calls(self, variant: int) -> list[NodeCall]:
+        """The device operators of a variant in execution order."""
+        return self._variant(variant).calls
+
+    def run_values(
+        self, inputs: Sequence[Array], variant: int = 0, mode: str = "operator", watch: Watch | None = None
+    ) -> list[Array]:
         """Outputs for inputs in the shapes and types that ``inputs`` describe (logical layout).
 
         ``mode`` ``instruction`` executes kernels instruction by instruction on the model's chip (slow; operators
-        without a kernel take their values as a whole), ``operator`` computes each operator at once.
+        without a kernel take their values as a whole), ``operator`` computes each operator at once. ``watch`` is called
+        after every operator with its node, its logical call, its inputs and its outputs.
         """
         chosen = self._variant(variant)
         graph = chosen.graph
@@ -340,7 +351,7 @@ class LoadedModel:
             from ascend_sim.soc import load_soc
 
             soc = load_soc(self.soc_version)
-        return chosen.run(inputs, soc)
+        return chosen.run(inputs, soc, watch)
 
     # device memory and time
 

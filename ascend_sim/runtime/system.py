@@ -70,6 +70,7 @@ class System:
         self.probe = HostProbe()
         self._virtual: VirtualArena | None = None
         self.devices = Devices(self, devices)
+        self.visible = tuple(range(devices))  # their numbers where all devices of the machine are counted
         self.reporters: dict[int, Reporter] = {}
         self.conditions = Conditions()
         self.registered: dict[int, Block] = {}
@@ -170,6 +171,20 @@ def device_count() -> int:
     return _checked_count(devices, "ASCEND_SIM_DEVICES")
 
 
+def visible_devices(count: int) -> tuple[int, ...]:
+    """The devices that this process may use, of ``count``: those of ``ASCEND_RT_VISIBLE_DEVICES`` up to the first that
+    does not exist or is no number ("hicann/runtime" docs/zh/env_vars); all without it."""
+    listed = os.environ.get("ASCEND_RT_VISIBLE_DEVICES")
+    if listed is None:
+        return tuple(range(count))
+    found: list[int] = []
+    for part in listed.split(","):
+        if not (part.isascii() and part.isdigit()) or int(part) >= count or int(part) in found:
+            break
+        found.append(int(part))
+    return tuple(found)
+
+
 def running() -> System | None:
     """The machine, if it is already there."""
     return _system
@@ -199,7 +214,9 @@ def _made() -> System:
         if _system is None:
             chosen = _choice.get("soc")
             soc = load_soc(None if chosen is None else str(chosen))
-            made = System(soc, device_count(), _observers)
+            visible = visible_devices(device_count())
+            made = System(soc, len(visible), _observers)
+            made.visible = visible
             if not os.environ.get("ASCEND_SIM_QUIET"):
                 how = "" if chosen or os.environ.get("ASCEND_SIM_SOC") else "; choose with ASCEND_SIM_SOC"
                 sys.stderr.write(f"ascend-sim: simulating {soc.name}, {len(made.devices)} devices{how}\n")
