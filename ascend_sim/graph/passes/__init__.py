@@ -19,6 +19,7 @@ from ascend_sim.graph.passes import (
     formats,
     impl_mode,
     layer_norm,
+    order,
     pad_fold,
     precision,
     rms_norm,
@@ -54,6 +55,7 @@ PIPELINE: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
     ("formats", formats, ()),
     ("cleanup", cleanup, ()),
     ("virtual_concat", virtual_concat, ("ConcatCToNOptimizePass", "ConvConcatFusionPass")),
+    ("order", order, ()),
 )
 REQUIRED = frozenset(("precision", "cleanup"))
 
