@@ -108,9 +108,10 @@ def figure(chip: Soc, measured: Sequence[tuple[Network, Sequence[Line]]]) -> str
                 continue
             width = 300 * change / widest
             name = f"without {line.off}" if line.off != "all fusions" else "without any fusion"
+            label = f"+{change:.1%}, {line.operators} operators"
             parts.append(f'<text x="196" y="{y + 13}" text-anchor="end">{name}</text>'
                          f'<rect x="204" y="{y + 2}" width="{width:.1f}" height="14" fill="#3b6ea5"/>'
-                         f'<text x="{210 + width:.1f}" y="{y + 13}">+{change:.1%}, {line.operators} operators</text>')  # fmt: skip
+                         f'<text x="{210 + width:.1f}" y="{y + 13}">{label}</text>')  # fmt: skip
             y += 20
         bars.append(y)
         y += 28

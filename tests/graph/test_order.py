@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from graph_models import check, make_model, randn
 from onnx import helper
@@ -45,7 +47,7 @@ def test_branches_run_one_after_the_other_when_they_do_not_fit() -> None:
     found = compile_graph(data, chip)[0]
     assert [n.partition("_")[0] for n in names(plain)][:4] == ["t0", "t1", "t2", "t3"]
     runs = [n.partition("_")[0] for n in names(found)]
-    assert sum(a != b for a, b in zip(runs, runs[1:], strict=False)) < 3 * BRANCHES
+    assert sum(a != b for a, b in pairwise(runs)) < 3 * BRANCHES
     capacity = chip.memory.l2_bytes
     assert order.missed(found, found.nodes, capacity) < 0.5 * order.missed(plain, plain.nodes, capacity)
     before = list(found.nodes)

@@ -1,8 +1,8 @@
 """Execution order with L2 in mind: operators run soon after those whose results they read, where that saves traffic.
 
 Three orders are compared by the bytes that a cache of the chip's L2 size (whole tensors, least recently used out first)
-would miss: the one of the source model, depth first from the outputs, and one that always takes the operator with most of
-its inputs in the cache. Another order than the model's must save a twentieth.
+would miss: the one of the source model, depth first from the outputs, and one that always takes the operator with most
+of its inputs in the cache. Another order than the model's must save a twentieth.
 """
 
 from __future__ import annotations
