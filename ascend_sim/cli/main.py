@@ -13,7 +13,9 @@ from ascend_sim.cli.errors import CommandError
 from ascend_sim.soc import SocError
 
 # Each module has ``add_parser(subparsers)``, which sets ``func`` to a callable (args) -> exit code.
-COMMANDS = ("run", "report", "op", "model", "kernel", "sweep", "validate", "configs", "smi")
+COMMANDS = ("run", "report", "compare", "op", "model", "kernel", "sweep", "validate", "configs", "smi", "msprof",
+            "shims", "doctor", "completion")  # fmt: skip
+RAW = "msprof"  # parses its own arguments
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # exit codes of a shell for SIGINT and SIGPIPE
 
@@ -32,7 +34,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = build_parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    args = build_parser().parse_args(words[:1] if words[:1] == [RAW] else words)
+    if args.command == RAW:
+        args.arguments = words[1:]
     try:
         code = int(args.func(args))
         sys.stdout.flush()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import time
 from types import TracebackType
-from typing import TextIO
+from typing import Any, TextIO
 
 INTERVAL_S = 0.1
 BAR = 24
@@ -30,7 +31,7 @@ class Progress:
     def advance(self, count: int = 1) -> None:
         self.done += count
         if self._rich is not None:
-            self._rich.update(0, advance=count)  # type: ignore[attr-defined]
+            self._rich.update(0, advance=count)
         elif self._shown and time.monotonic() - self._last >= INTERVAL_S:
             self._draw()
 
@@ -45,14 +46,14 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self._rich is not None:
-            self._rich.start()  # type: ignore[attr-defined]
+            self._rich.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._rich is not None:
-            self._rich.stop()  # type: ignore[attr-defined]
+            self._rich.stop()
         elif self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -65,14 +66,14 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def _rich_bar(what: str, total: int) -> object | None:
+def _rich_bar(what: str, total: int) -> Any:
+    """A started-when-entered bar of rich; None when rich is not installed."""
     try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
+        progress, console = importlib.import_module("rich.progress"), importlib.import_module("rich.console")
     except ImportError:
         return None
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
+    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn(),
+               progress.TimeRemainingColumn())  # fmt: skip
+    bar = progress.Progress(*columns, console=console.Console(stderr=True), transient=True)
     bar.add_task(what, total=total)
     return bar

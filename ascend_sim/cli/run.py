@@ -10,9 +10,13 @@ import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from ascend_sim import soc
 from ascend_sim.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from ascend_sim.profiling.store import EventStore
 
 SHOWN_MESSAGES = 3  # of a failed program, the newest first
 # name programs import -> modules whose install() provides it and what it runs on
@@ -36,6 +40,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--shim", action="append", choices=sorted(SHIMS), default=[], metavar="NAME",
         help="let `import NAME` find the simulator's own module (asc: the kernel language)",
     )  # fmt: skip
+    parser.add_argument(
+        "--virtual-time",
+        action="store_true",
+        help="let the program's time.time(), perf_counter() ... and sleep() be simulated",
+    )
     parser.add_argument("-m", dest="module", action="store_true", help="the program is a module, as in `python -m`")
     parser.add_argument("script", type=Path, help="the program")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
@@ -53,6 +62,10 @@ def run(args: argparse.Namespace) -> int:
     for name in args.shim:
         for module in SHIMS[name]:
             importlib.import_module(module).install()
+    if args.virtual_time:
+        from ascend_sim.cli import virtual_time
+
+        virtual_time.install()
     from ascend_sim.runtime import status
 
     reporter = status.Reporter(args.script.name)
@@ -76,26 +89,40 @@ def _explain() -> None:
 def _run_profiled(args: argparse.Namespace) -> int:
     from ascend_sim.profiling import optable, summary
     from ascend_sim.profiling.store import EventStore
-    from ascend_sim.runtime.system import observers, system
+    from ascend_sim.runtime.system import system
 
-    try:  # before the program runs, not after
-        args.profile.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=args.profile):
-            pass
-    except OSError as error:
-        raise CommandError(f"--profile {args.profile}: cannot write there: {error.strerror}") from error
+    check_writable(args.profile, "--profile")
     store = EventStore()
-    listening = observers()
-    listening.add(store)
     try:
-        code = run_script(args.script, args.args, args.module)
+        code = record(store, args.script, args.args, args.module)
     finally:
-        listening.remove(store)
         summary.write_all(store, system().soc, args.profile, args.layout or summary.LAYOUTS[:1])
     if not args.quiet:
         print(optable.render_table(store, system().soc))
         print(f"profile: {args.profile}")
     return code
+
+
+def check_writable(folder: Path, option: str) -> None:
+    """Make ``folder``; CommandError when nothing can be written there: before the program runs, not after."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise CommandError(f"{option} {folder}: cannot write there: {error.strerror}") from error
+
+
+def record(store: EventStore, script: Path, arguments: list[str], module: bool = False) -> int:
+    """`run_script` with every event in ``store``."""
+    from ascend_sim.runtime.system import observers
+
+    listening = observers()
+    listening.add(store)
+    try:
+        return run_script(script, arguments, module)
+    finally:
+        listening.remove(store)
 
 
 def run_script(script: Path, arguments: list[str], module: bool = False) -> int:

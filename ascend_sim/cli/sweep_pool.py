@@ -6,6 +6,7 @@ has most left. Which worker does what never shows in the results.
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
@@ -117,16 +118,16 @@ def _on_processes(jobs: Sequence[Job], workers: int) -> Iterator[Result]:
 
 def _on_dask(jobs: Sequence[Job], scheduler: str) -> Iterator[Result]:
     try:
-        from distributed import Client, LocalCluster, as_completed
+        dask = importlib.import_module("distributed")
     except ImportError as error:
         raise CommandError("--scheduler needs Dask: pip install 'ascend-sim[cluster]'") from error
-    cluster = LocalCluster(n_workers=int(scheduler.partition(":")[2] or 2), threads_per_worker=1,
+    cluster = dask.LocalCluster(n_workers=int(scheduler.partition(":")[2] or 2), threads_per_worker=1,
                            dashboard_address=None) if scheduler.startswith("local") else None  # fmt: skip
     try:
-        with Client(cluster if cluster is not None else scheduler) as client:
+        with dask.Client(cluster if cluster is not None else scheduler) as client:
             pieces = [piece for group in _pieces(jobs) for piece in group]
             futures = [client.submit(run_piece, piece, pure=False) for piece in pieces]
-            for _, results in as_completed(futures, with_results=True):
+            for _, results in dask.as_completed(futures, with_results=True):
                 yield from results
     except OSError as error:
         raise CommandError(f"--scheduler {scheduler}: no Dask scheduler answers there: {error}") from error

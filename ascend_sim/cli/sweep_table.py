@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def check_format(path: Path) -> None:
     """CommandError unless the table can be written in the format that the name asks for."""
     if path.suffix == ".parquet":
         try:
-            import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: F401
+            importlib.import_module("pyarrow")
         except ImportError as error:
             raise CommandError(f"{path}: Parquet needs pyarrow: pip install pyarrow, or name a .csv file") from error
     elif path.suffix != ".csv":
@@ -41,9 +42,8 @@ def check_format(path: Path) -> None:
 def write(path: Path, table: Sequence[Row]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
-        import pyarrow.parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(table)), path)
+        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+        parquet.write_table(arrow.Table.from_pylist(list(table)), path)
         return
     with path.open("w", newline="") as out:
         writer = csv.DictWriter(out, list(table[0]))

@@ -70,7 +70,7 @@ def write(
     (folder / FRAMEWORK).mkdir()
     msprof.write(store, soc, folder, moment)
     for name, (header, rows) in {
-        "kernel_details": tables.kernel_details(store, soc, options.counters),
+        "kernel_details": tables.kernel_details(store, soc, options.aic_metrics if options.counters else ""),
         "operator_details": tables.operator_details(store),
         "step_trace_time": tables.step_trace_time(store),
         "op_statistic": (common.OP_STATISTIC, common.op_statistic(store)),

@@ -32,9 +32,9 @@ RECEIVES = ("receive", "recv")
 Table = tuple[tuple[str, ...], Rows]
 
 
-def kernel_details(store: EventStore, soc: Soc, counters: bool = True) -> Table:
+def kernel_details(store: EventStore, soc: Soc, metrics: str = op_summary.DEFAULT_METRICS) -> Table:
     """One row per kernel; with the column ``Step Id`` when the framework marked steps."""
-    header, rows = op_summary.table(store, soc, counters)
+    header, rows = op_summary.table(store, soc, metrics)
     names = tuple(RENAMED.get(name, name) for name in header)
     scopes = Scopes(store)
     if not scopes.steps:

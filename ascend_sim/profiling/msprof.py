@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from ascend_sim.profiling.store import EventStore
 from ascend_sim.soc import Soc
 
 OUTPUT = "mindstudio_profiler_output"
+
+DEFAULT_METRICS = op_summary.DEFAULT_METRICS
 
 README = """Simulated profile of {soc}, in the layout of msprof's text export. Times are those of the simulated clock.
 
@@ -32,14 +35,25 @@ msprof_*.json         the timeline
 """
 
 
-def write(store: EventStore, soc: Soc, parent: Path, now: datetime | None = None) -> Path:
+@dataclass(frozen=True)
+class Contents:
+    """What of a run is written: with the ``counters`` of kernels or not, and which group of them."""
+
+    counters: bool = True
+    metrics: str = DEFAULT_METRICS
+
+
+def write(
+    store: EventStore, soc: Soc, parent: Path, now: datetime | None = None, contents: Contents | None = None
+) -> Path:
     """Write a new ``PROF_*`` directory below ``parent`` (made when missing) and return it. ``now`` dates the names."""
+    chosen = contents or Contents()
     moment = now or datetime.now()
     stamp = moment.strftime("%Y%m%d%H%M%S")
     name = f"PROF_{_number(parent):06d}_{stamp}{moment.microsecond // 1000:03d}_{_letters(store, soc)}"
     folder = parent / name / OUTPUT
     folder.mkdir(parents=True)
-    op_summary.write(store, soc, folder / f"op_summary_{stamp}.csv")
+    op_summary.write(store, soc, folder / f"op_summary_{stamp}.csv", chosen.metrics if chosen.counters else "")
     for table, header, rows in (
         ("op_statistic", tables.OP_STATISTIC, tables.op_statistic(store)),
         ("task_time", tables.TASK_TIME, tables.task_time(store)),

@@ -12,7 +12,7 @@ from pathlib import Path
 from ascend_sim.engine.result import KernelTiming
 from ascend_sim.ops.cost import OpTiming
 from ascend_sim.ops.schema import OpCall, TensorSpec
-from ascend_sim.profiling import pmu
+from ascend_sim.profiling import pmu, pmu_groups
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import Soc
@@ -22,14 +22,15 @@ BASE = ("Device_id", "Model ID", "Task ID", "Stream ID", "Op Name", "OP Type", "
 TENSORS = ("Block Num", "Mix Block Num", "HF32 Eligible", "Input Shapes", "Input Data Types", "Input Formats",
            "Output Shapes", "Output Data Types", "Output Formats", "Context ID")  # fmt: skip
 OLD_NAMES = ("Block Dim", "Mix Block Dim")  # of Block Num and Mix Block Num until CANN 8: some readers know only these
+DEFAULT_METRICS = "PipeUtilization"
 NOT_A_MODEL = 4294967295
 TASK_TYPES = {"AICORE": "AI_CORE", "AIC": "AI_CORE", "AIV": "AI_VECTOR_CORE", "MIX": "MIX_AIC"}
 DTYPES = {"float32": "FLOAT", "bfloat16": "DT_BF16", "float64": "DOUBLE"}
 
 
-def write(store: EventStore, soc: Soc, path: Path) -> int:
+def write(store: EventStore, soc: Soc, path: Path, metrics: str = DEFAULT_METRICS) -> int:
     """Write the table; returns the number of rows."""
-    header, rows = table(store, soc)
+    header, rows = table(store, soc, metrics)
     with path.open("w", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(header)
@@ -37,8 +38,12 @@ def write(store: EventStore, soc: Soc, path: Path) -> int:
     return len(rows)
 
 
-def table(store: EventStore, soc: Soc, counters: bool = True) -> tuple[list[str], list[list[object]]]:
-    """Header and one row per kernel, in the order of `EventStore.kernels`; ``counters``: with those of the PMU."""
+def table(store: EventStore, soc: Soc, metrics: str = DEFAULT_METRICS) -> tuple[list[str], list[list[object]]]:
+    """Header and one row per kernel, in the order of `EventStore.kernels`, with the counters of a group (or none: "").
+
+    Groups without columns here (``PipelineExecuteUtilization``, ``Custom:...``) are taken as `DEFAULT_METRICS`."""
+    if metrics and metrics not in pmu_groups.GROUPS:
+        metrics = DEFAULT_METRICS
     split = soc.chip.split_cores
     rows: list[list[object]] = []
     previous: dict[int, int] = {}
@@ -50,10 +55,14 @@ def table(store: EventStore, soc: Soc, counters: bool = True) -> tuple[list[str]
         fixed = known.get(key)
         if fixed is None:
             fixed = known[key] = _tensors(event)
-            if counters:
+            if metrics in pmu_groups.GROUPS:
+                fixed += pmu_groups.values(metrics, event, soc)
+            elif metrics:
                 fixed += _split(event, soc) if split else _coupled(event, soc)
         rows.append([*_base(event, wait), *fixed, *fixed[:2]])
-    return [*BASE, *TENSORS, *(_pmu_header(split) if counters else ()), *OLD_NAMES], rows
+    named = [*pmu_groups.times(split), *pmu_groups.header(metrics, split)] if metrics in pmu_groups.GROUPS else (
+        _pmu_header(split) if metrics else [])  # fmt: skip
+    return [*BASE, *TENSORS, *named, *OLD_NAMES], rows
 
 
 def _base(event: Event, wait: int) -> list[object]:

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from ascend_sim import load_soc, simulate_model, simulate_op
 from ascend_sim.cli import sweep as command
-from ascend_sim.cli import sweep_pool
+from ascend_sim.cli import sweep_page, sweep_pool
 from ascend_sim.cli.main import main
 from ascend_sim.cli.progress import clock
 from ascend_sim.cli.sweep_plan import parse_grid
@@ -159,6 +159,16 @@ def test_parquet_holds_the_same(tmp_path: Path) -> None:
     assert main([*base, "-o", str(tmp_path / "t.csv")]) == main([*base, "-o", str(tmp_path / "t.parquet")]) == 0
     read = pyarrow.parquet.read_table(tmp_path / "t.parquet").to_pylist()
     assert [str(r["us"]) for r in read] == [r["us"] for r in table(tmp_path / "t.csv")]
+
+
+def test_the_page_marks_what_nothing_beats(tmp_path: Path) -> None:
+    rows = [{"us": us, "fps": fps} for us, fps in ((1.0, 5.0), (2.0, 4.0), (2.0, 9.0), (3.0, 9.0), (4.0, 10.0))]
+    assert [(r["us"], r["fps"]) for r in sweep_page.front(rows)] == [(1.0, 5.0), (2.0, 9.0), (4.0, 10.0)]
+    page = tmp_path / "p.html"
+    base = ["sweep", "Relu", "--shapes", "64x64:float16", *GRID]
+    assert main([*base, "-o", str(tmp_path / "t.csv"), "--report", str(page)]) == 0
+    text = page.read_text()
+    assert text.count("<rect") == 6 and "polyline" in text and "http" not in text
 
 
 def test_time_left_reads_as_a_clock() -> None:

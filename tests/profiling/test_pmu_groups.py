@@ -1,0 +1,93 @@
+"""Counter groups besides PipeUtilization: bytes that a kernel must move, operations that it must do."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascend_sim.ops.cost import op_timing
+from ascend_sim.ops.schema import OpCall, TensorSpec
+from ascend_sim.profiling import op_summary, pmu_groups
+from ascend_sim.profiling.store import EventStore
+from ascend_sim.runtime.observe import Event
+from ascend_sim.soc import load_soc
+
+M, K, N = 512, 256, 1024
+
+
+def spec(*shape: int, dtype: str = "float16") -> TensorSpec:
+    return TensorSpec(shape, dtype)
+
+
+MATMUL = OpCall("MatMulV2", (spec(M, K), spec(K, N), None), (spec(M, N),))
+ADD = OpCall("Add", (spec(1024, 512), spec(1024, 512)), (spec(1024, 512),))
+
+
+def counters(chip: str, call: OpCall, group: str) -> dict[str, float]:
+    soc = load_soc(chip)
+    op = op_timing(call, soc)
+    facts: dict[str, Any] = {"op_type": call.type, "call": call, "op": op, "timing": op.kernels[0],
+                             "task_type": op.kernels[0].kind}  # fmt: skip
+    event = Event("kernel", "k", 0, 0, 0, 0, op.task_ps, 0, facts)
+    split = soc.chip.split_cores
+    names = [*pmu_groups.times(split), *pmu_groups.header(group, split)]
+    return {k: float(str(v)) for k, v in zip(names, pmu_groups.values(group, event, soc), strict=True)}
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B4", "Ascend310P3"])
+def test_operations_of_a_matrix_product(chip: str) -> None:
+    found = counters(chip, MATMUL, "ArithmeticUtilization")
+    prefix = "aic_" if chip == "Ascend910B4" else ""
+    assert found[f"{prefix}cube_fops"] == 2 * M * K * N
+    cycles = found["aic_total_cycles" if prefix else "total_cycles"] * found[f"{prefix}mac_fp16_ratio"]
+    assert found[f"{prefix}cube_fops"] <= 8192 * cycles * 1.001  # the cube's rate in fp16 (Ascend/msprof)
+    assert found[f"{prefix}mac_int8_ratio"] == 0
+
+
+def test_bytes_that_must_move() -> None:
+    found = counters("Ascend910B4", MATMUL, "MemoryAccess")
+    assert found["aic_GM_to_L1_datas(KB)"] >= (M * K + K * N) * 2 / 1024
+    assert found["aic_L0C_to_GM_datas(KB)"] == M * N * 2 / 1024
+    assert found["aiv_GM_to_UB_datas(KB)"] == 0
+    found = counters("Ascend910B4", ADD, "MemoryAccess")
+    assert found["aiv_GM_to_UB_datas(KB)"] == 2 * 1024 * 512 * 2 / 1024
+    assert found["aiv_UB_to_GM_datas(KB)"] == 1024 * 512 * 2 / 1024
+
+
+def test_bandwidths_and_vector_operations() -> None:
+    memory = counters("Ascend910B4", ADD, "Memory")
+    seconds = memory["aiv_time(us)"] / 1e6
+    assert memory["aiv_l2_read_bw(GB/s)"] == pytest.approx(2 * 1024 * 512 * 2 / seconds / 2**30, rel=1e-3)
+    assert memory["aiv_ub_write_bw(GB/s)"] == pytest.approx(memory["aiv_l2_read_bw(GB/s)"], rel=1e-3)
+    assert counters("Ascend910B4", ADD, "ArithmeticUtilization")["aiv_vector_fops"] == 1024 * 512
+    unified = counters("Ascend910B4", ADD, "MemoryUB")
+    read, written = (unified[f"aiv_ub_{way}_bw_vector(GB/s)"] for way in ("read", "write"))
+    assert read == pytest.approx(2 * written, rel=1e-4)
+    level0 = counters("Ascend910B4", MATMUL, "MemoryL0")
+    assert level0["aic_l0a_read_bw(GB/s)"] >= level0["aic_l0a_write_bw(GB/s)"] > 0
+    assert all(v == 0 for k, v in level0.items() if k.startswith("aiv_"))
+
+
+def test_requests_to_l2_are_the_traffic() -> None:
+    found = counters("Ascend910B4", ADD, "L2Cache")
+    read = found["aiv_r0_read_cache_hit"] + found["aiv_r0_read_cache_miss_allocate"]
+    assert read * 128 == 2 * 1024 * 512 * 2 and found["aiv_write_cache_hit"] * 128 == 1024 * 512 * 2
+
+
+@pytest.mark.parametrize("group", pmu_groups.GROUPS)
+@pytest.mark.parametrize("chip", ["Ascend910B4", "Ascend310P3"])
+def test_tables_with_each_group(chip: str, group: str, recorded: Any, tmp_path: Path) -> None:
+    store, soc = recorded(chip)
+    assert isinstance(store, EventStore)
+    op_summary.write(store, soc, tmp_path / "t.csv", group)
+    with (tmp_path / "t.csv").open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    names = pmu_groups.header(group, soc.chip.split_cores)
+    assert len(rows) == len(store.kernels())
+    for row in rows:
+        for name in names:
+            value = float(row[name])
+            assert value >= 0 and ("ratio" not in name or value <= 1)
