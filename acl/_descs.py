@@ -275,12 +275,10 @@ def get_tensor_desc_by_index(desc_ptr: int, index: int, /) -> int:
 
 @api("acl.trans_tensor_desc_format", "aclTransTensorDescFormat", supported=False)
 def trans_tensor_desc_format(src_desc: int, format: int, /) -> tuple[int, int]:
-    desc = desc_of(src_desc)
-    if desc is None:
-        return 0, errors.INVALID_PARAM
+    wanted = FORMATS.get(format, format)
     return 0, errors.fail(
         errors.RT_FEATURE_NOT_SUPPORT,
-        f"changing format {FORMATS.get(desc.format, desc.format)} to {FORMATS.get(format, format)} is not simulated.",
+        f"a description cannot be changed to format {wanted}: the function is reserved, no release supports it.",
     )
 
 

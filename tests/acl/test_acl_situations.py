@@ -158,6 +158,15 @@ def test_14_15_memory_is_full(program: Program, fails: Fails) -> None:
     assert "EL0004" in message
 
 
+def test_16_which_field_is_bad(program: Program, fails: Fails) -> None:
+    """vllm-project/vllm-ascend issue 2171: only 100000."""
+    good = {"handleType": 0, "allocationType": 0, "memAttr": 1, "location": {"id": 0, "type": 1}, "reserve": 0}
+    assert acl.rt.mem_get_allocation_granularity(good, 0) == (2 << 20, 0)
+    for field, value in (("handleType", 7), ("allocationType", 1), ("memAttr", 77), ("location", 3)):
+        fails(acl.rt.mem_get_allocation_granularity({**good, field: value}, 0), 100000, f"prop {field}", "expected")
+    fails(acl.rt.mem_get_allocation_granularity(good, 5), 100000, "option is 5", "0 (minimum) or 1")
+
+
 def test_17_an_operator_fails_far_from_its_call(program: Program, fails: Fails) -> None:
     """vllm-project/vllm-ascend issue 5661."""
     desc = acl.create_tensor_desc(0, [1024], 2)
@@ -165,7 +174,7 @@ def test_17_an_operator_fails_far_from_its_call(program: Program, fails: Fails) 
     buffers = [acl.create_data_buffer(pointer, 4096)]
     assert acl.op.execute_v2("Relu", [desc], buffers, [desc], buffers, 0, 0) == 0
     acl.rt.free(pointer)
-    fails(acl.rt.synchronize_stream(0), 507015, "Relu", "freed before the operator ran")
+    fails(acl.rt.synchronize_stream(0), 507015, "Relu", "freed before the operator ran", "task 1", "situations.py:")
 
 
 def test_18_an_address_out_of_range(program: Program, fails: Fails) -> None:
@@ -218,6 +227,38 @@ def test_22_fork_alone_is_fine() -> None:
     if child == 0:  # pragma: no cover
         os._exit(0 if acl.rt.set_device(0) == 0 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"width_stride": 34}, ("stride", "16")),
+        ({"size": 100}, ("size", "100")),
+        ({"width": 5}, ("5x32", "expected 10x6")),
+    ],
+)
+def test_23_a_picture_that_vpc_refuses(program: Program, change: dict[str, int], words: tuple[str, ...]) -> None:
+    """hiascend troubleshooting_0164 and _0166; blog.csdn.net/hiascend/article/details/131300755."""
+    channel = acl.media.dvpp_create_channel_desc()
+    assert acl.media.dvpp_create_channel(channel) == 0
+    stream = program.stream()
+
+    def picture(**values: int) -> int:
+        facts = {"format": 1, "width": 32, "height": 32, "width_stride": 32, "height_stride": 32, "size": 1536}
+        facts.update(values)
+        desc = acl.media.dvpp_create_pic_desc()
+        acl.media.dvpp_set_pic_desc_data(desc, acl.media.dvpp_malloc(4096)[0])
+        for name, value in facts.items():
+            assert getattr(acl.media, f"dvpp_set_pic_desc_{name}")(desc, value) == 0
+        return int(desc)
+
+    resize = acl.media.dvpp_create_resize_config()
+    ret = acl.media.dvpp_vpc_resize_async(channel, picture(), picture(**change), resize, stream)
+    if ret == 0:
+        ret = acl.rt.synchronize_stream(stream)
+    message = acl.get_recent_err_msg()
+    assert ret != 0 and message is not None
+    assert all(word in message for word in words), message
 
 
 def test_24_a_device_beyond_the_count(fails: Fails) -> None:
