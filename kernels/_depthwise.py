@@ -76,11 +76,14 @@ class DepthTiling:
 
 @dataclass(frozen=True)
 class DepthPlan:
+    """``fill``: every weight is this number (average pooling) and none comes from memory."""
+
     problem: DepthProblem
     tiling: DepthTiling
     exit: ExitPlan
     roles: tuple[str, ...]
     channels: int
+    fill: float = 0.0
 
 
 def _slots(room: int, slot: int, flags: int) -> int:
@@ -286,8 +289,8 @@ class _CubeSide:
     def __init__(self, plan: DepthPlan, share: Share, arguments: dict[str, list[Any]]) -> None:
         p, t = plan.problem, plan.tiling
         self.plan, self.share, self.p, self.t = plan, share, p, t
-        self.x, self.w = arguments["x"][0], arguments["w"][0]
-        self.a_slot, self.w_slot = t.slot // 2, t.run * p.taps * 256
+        self.x, self.w = arguments["x"][0], None if plan.fill else arguments["w"][0]
+        self.a_slot, self.w_slot = t.slot // 2, (1 if plan.fill else t.run) * p.taps * 256
         self.a1 = asc.LocalTensor("float16", P.A1, 0, t.slots * self.a_slot)
         self.b1 = asc.LocalTensor("float16", P.B1, t.slots * t.slot, 2 * self.w_slot)
         self.a2 = asc.LocalTensor("float16", P.A2, 0, 2 * t.step * t.tile * 256)
@@ -314,7 +317,7 @@ class _CubeSide:
 
     def run(self) -> None:
         p, t, share = self.p, self.t, self.share
-        rings: list[Any] = [self.a_ring, self.w_ring, self.l0]
+        rings: list[Any] = [self.a_ring, self.l0] if self.plan.fill else [self.a_ring, self.w_ring, self.l0]
         for ring in rings:
             ring.open()
         self._clear()
@@ -353,10 +356,24 @@ class _CubeSide:
         asc.wait_flag(E.V_MTE3, 0)
         for at, n in even(total, ZERO_ELEMENTS):
             asc.data_copy(self.a1[at:], zero, n)
+        if self.plan.fill:
+            self._equal_weights()
         asc.set_flag(E.MTE3_MTE2, 0)
         asc.wait_flag(E.MTE3_MTE2, 0)
 
-    def _load(self, unit: Unit) -> tuple[Held, Held]:
+    def _equal_weights(self) -> None:
+        """One diagonal fractal of the same number for every tap; loads to L0 come after the first image."""
+        diagonal = asc.LocalTensor("float16", P.VECCALC, 2 * ZERO_ELEMENTS, 256)
+        asc.duplicate(diagonal, 0.0, count=256)
+        asc.pipe_barrier(asc.PipeID.V)
+        for i in range(16):
+            asc.duplicate(diagonal[i * 16 :], self.plan.fill, [1 << i, 0], 1, 1, 8)
+        asc.set_flag(E.V_MTE3, 0)
+        asc.wait_flag(E.V_MTE3, 0)
+        for tap in range(self.p.taps):
+            asc.data_copy(self.b1[tap * 256 :], diagonal, 256)
+
+    def _load(self, unit: Unit) -> tuple[Held, Held | None]:
         p = self.p
         if unit.load_a:
             first, count, above = input_rows(p, self.share.rows)
@@ -366,16 +383,16 @@ class _CubeSide:
                 src = self.x[((unit.image * p.groups + unit.group) * p.h + first) * p.w * 16 :]
                 copy_rows(to, src, count, p.w, p.w, p.pitch)
             self.a_ring.hand(self.a_held)
-        if unit.load_w:
+        if unit.load_w and self.w is not None:
             self.w_held = self.w_ring.take()
             blocks = unit.run[1] * p.taps * 16
             src = self.w[unit.run[0] * p.taps * 256 :]
             copy_rows(self.b1[self.w_held.slot * self.w_slot :], src, 1, blocks, blocks, blocks)
             self.w_ring.hand(self.w_held)
-        assert self.a_held is not None and self.w_held is not None
+        assert self.a_held is not None
         return self.a_held, self.w_held
 
-    def _work(self, unit: Unit, held: tuple[Held, Held]) -> None:
+    def _work(self, unit: Unit, held: tuple[Held, Held | None]) -> None:
         place = place_of(self.p, self.share, unit)
         s, acc, zero = self.out.begin()
         row = self.table.begin(place) if self.table else None
@@ -384,20 +401,23 @@ class _CubeSide:
             self.table.end(row[0])
         if unit.last_a:
             self.a_ring.give(held[0])
-        if unit.last_w:
+        if unit.last_w and held[1] is not None:
             self.w_ring.give(held[1])
         after = unit.index + 2
         self.out.end(s, place, self.ahead[after] if after < len(self.ahead) else None)
 
     def _steps(
-        self, unit: Unit, place: RowsPlace, held: tuple[Held, Held], acc: Any, zero: bool, bias: Any
+        self, unit: Unit, place: RowsPlace, held: tuple[Held, Held | None], acc: Any, zero: bool, bias: Any
     ) -> None:
         p, t = self.p, self.t
         m1 = place.mp // 16
-        for ring, held_one in ((self.a_ring, held[0]), (self.w_ring, held[1])):
-            ring.wait(held_one, ring.split(held_one, [(1, 0)])[0])
+        for ring, one in ((self.a_ring, held[0]), (self.w_ring, held[1])):
+            if one is not None:
+                ring.wait(one, ring.split(one, [(1, 0)])[0])
         image = self.a1[held[0].slot * self.a_slot + unit.rows[0] * p.pitch * 16 :]
-        weights = self.b1[held[1].slot * self.w_slot + (unit.group - unit.run[0]) * p.taps * 256 :]
+        weights = self.b1
+        if held[1] is not None:
+            weights = self.b1[held[1].slot * self.w_slot + (unit.group - unit.run[0]) * p.taps * 256 :]
         pieces = balanced(p.taps, t.step)
         for i in runs([size for _, size in pieces]):
             tap, size = pieces[i]

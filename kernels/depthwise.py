@@ -7,6 +7,7 @@ convolutions runs with one input block and ``multiplier`` output blocks per grou
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ascend_sim import asc
@@ -22,7 +23,7 @@ from ._layouts import around
 from .conv2d import conv_format, conv_launch, conv_problem, merged_groups
 
 if TYPE_CHECKING:
-    from ascend_sim.ops.schema import OpCall
+    from ascend_sim.ops.schema import OpCall, TensorSpec
     from ascend_sim.soc import Soc
 
     from ._conv_tiling import ConvProblem
@@ -87,4 +88,20 @@ def stride_one(call: OpCall, soc: Soc, conv: ConvProblem, channels: int) -> asc.
         depthwise_kernel, block_dim=tiling.split[0] * tiling.split[1] * tiling.split[2], kind=cube_kind(soc),
         args=operands.args, gm=operands.gm, consts={"plan": plan}, soc=soc,
         signature=lambda block: signature(plan, block), code=cube_code(),
+    )  # fmt: skip
+
+
+def average_launch(x: TensorSpec, y: TensorSpec, soc: Soc, problem: DepthProblem) -> asc.Launch | None:
+    """Average pooling as a depthwise convolution whose weights are all one over the window's size, as the stock
+    operator with its assist matrix (stored copies of the TBE repository, Apache-2.0). None where it does not fit."""
+    tiling = tile_depthwise(problem, cube_buffers(soc), soc.sync.flag_ids - soc.chip.has_fixpipe)
+    if tiling is None:
+        return None
+    tiling = replace(tiling, run=ceil_div(problem.groups, tiling.split[1]))
+    leave = plan_exit(soc, "float32", y.dtype, (), 0, None, 16, rows=False)
+    plan = DepthPlan(problem, tiling, leave, ("x", "y"), problem.groups * 16, 1.0 / problem.taps)
+    return asc.Launch(
+        depthwise_kernel, block_dim=tiling.split[0] * tiling.split[1] * tiling.split[2], kind=cube_kind(soc),
+        args=(("in", 0), ("out", 0)), gm=[("x", x.dtype, x.nbytes, "in"), ("y", y.dtype, y.nbytes, "out")],
+        consts={"plan": plan}, soc=soc, signature=lambda block: signature(plan, block),
     )  # fmt: skip

@@ -15,10 +15,12 @@ from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.schema import OpCall
 from ascend_sim.ops.values.pooling import pool_window
 
+from ._depthwise import DepthProblem
 from ._flat import global_tensor
 from ._spatial import spatial_launch
 from ._sync import Pipeline, walk
 from ._vector import BLOCK, MAX_REPEATS, REPEAT, align, ceil_div, deal, vector_cores
+from .depthwise import average_launch
 
 if TYPE_CHECKING:
     from ascend_sim.ops.values._window import Window
@@ -262,6 +264,10 @@ def plan_pool(call: OpCall, soc: Soc) -> list[asc.Launch]:
     if window.kernel == (h, w) and (oh, ow) == (1, 1) and not any(pads):
         return [spatial_launch(x, y, "sum" if average else "max", average, soc)]
     (kh, kw), (sh, sw), (dh, dw) = window.kernel, window.strides, window.dilations
+    if average and (sh, sw, dh, dw) == (1, 1, 1, 1) and kh * kw > 1 and not soc.chip.split_cores:
+        launch = _by_the_cube(call, soc, window)
+        if launch is not None:
+            return [launch]
     if kh == 1 and sh > 1:
         raise NoKernel("one-row windows with a row stride")
     if 16 * sw > 255:
@@ -297,6 +303,22 @@ def plan_pool(call: OpCall, soc: Soc) -> list[asc.Launch]:
             signature=plan.signature,
         )
     ]
+
+
+def _by_the_cube(call: OpCall, soc: Soc, window: Window) -> asc.Launch | None:
+    """Means over windows that all count alike, as products with equal weights; None for others."""
+    x, y = call.inputs[0], call.outputs[0]
+    assert x is not None
+    n, c1, h, w, _ = x.shape
+    rows, columns = shares_of((h, w), (y.shape[2], y.shape[3]), window, call)
+    kh, kw = window.kernel
+    if columns or rows != (1.0 / (kh * kw),):
+        return None
+    top, bottom, left, right = window.pads
+    problem = DepthProblem(
+        n, c1, h, w, y.shape[2], y.shape[3], kh, kw, 1, 1, (left, right, top, bottom), soc.chip.has_fixpipe
+    )
+    return average_launch(x, y, soc, problem)
 
 
 def _tile_rows(plan: PoolPlan, ub_bytes: int) -> tuple[int, int]:
