@@ -30,22 +30,21 @@ ROWS = Path(__file__).parents[1] / "data" / "models_calibration.csv"
 
 
 def effects_of(rows: Sequence[ModelRow], samples: Samples) -> Effects:
-    """Simulate the rows of one chip at its own figures and at the levels of every parameter."""
-    soc = load_soc(rows[0].soc)
-    parameters = PARAMETERS[soc.name]
-    values = tuple(p.value(soc) for p in parameters)
-    levels = [p.levels(v) for p, v in zip(parameters, values, strict=True)]
-    changes: list[dict[str, float]] = [{}]
-    changes += [p.changes(v) for p, level in zip(parameters, levels, strict=True) for v in level]
+    """Simulate the rows of one chip around the values ``at`` of its parameters, whatever its file holds."""
+    parameters = PARAMETERS[load_soc(rows[0].soc).name]
+    values = tuple(p.at for p in parameters)
+    levels = [p.levels() for p in parameters]
+    base = combined(parameters, values)
+    changes = [base, *({**base, **p.changes(v)} for p in parameters for v in p.levels())]
     found = samples.times((row, changes) for row in rows)
     table = np.asarray([found[row.id] for row in rows]).T
-    base, at, all_levels, times = table[0], 1, [], []
+    at, all_levels, times = 1, [], []
     for value, level in zip(values, levels, strict=True):
         places = sorted([(value, 0), *((v, at + i) for i, v in enumerate(level))])
         all_levels.append(tuple(v for v, _ in places))
         times.append(table[[place for _, place in places]])
         at += len(level)
-    return Effects(tuple(rows), parameters, values, base, tuple(all_levels), tuple(times))
+    return Effects(tuple(rows), parameters, values, table[0], tuple(all_levels), tuple(times))
 
 
 def errors(rows: Sequence[ModelRow], us: Sequence[float]) -> list[float]:

@@ -6,7 +6,7 @@ kernels bound by different units respond to different parameters. What is report
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log
 
@@ -100,7 +100,7 @@ def _cost(effects: Effects, chosen: Array, changes: Sequence[Array], values: Seq
     return loss(np.maximum(total, 1.0), effects.rows, chosen) + pulls
 
 
-def combined(parameters: Sequence[Parameter], values: Sequence[float]) -> Mapping[str, float]:
+def combined(parameters: Sequence[Parameter], values: Sequence[float]) -> dict[str, float]:
     """Overrides of all parameters."""
     out: dict[str, float] = {}
     for p, value in zip(parameters, values, strict=True):

@@ -25,7 +25,8 @@ meaning, a range that other sources leave open, and a start: a document or anoth
 The search changes one figure at a time until no change brings the simulated times nearer to the measured ones (mean
 over networks of the mean absolute error of the logarithm of the time); leaving the start costs a little, so that a
 figure the rows say nothing about stays there. The effect of a figure on the time of a network is interpolated between
-replays of its kernels at three values; every error on this page is of a simulation at the fitted values.
+replays of its kernels at three values, whatever the chip file holds; every error on this page is of a simulation at
+the fitted values.
 
 * **Half a**: a row belongs to it when the first byte of SHA-256 of its id is even. The values in `configs/` are fitted
   on half a alone; half b is out of sample.

@@ -19,7 +19,8 @@ _SMALL = ("mte.paths.L1_L0A:3d_c04",)
 @dataclass(frozen=True)
 class Parameter:
     """``keys`` are the figures that share the value (of a data path: its bytes per cycle); ``low`` and ``high`` bound
-    it; ``additive``: time is linear in it, so that one other value shows its effect."""
+    it; ``at`` is the value around which its effect is simulated; ``additive``: time is linear in it, so that one other
+    value shows its effect."""
 
     name: str
     keys: tuple[str, ...]
@@ -27,6 +28,7 @@ class Parameter:
     low: float
     high: float
     start: float
+    at: float
     meaning: str
     why: str
     additive: bool = False
@@ -42,70 +44,68 @@ class Parameter:
             return float(soc.mte.paths[key.removeprefix("mte.paths.")].bytes_per_cycle)
         return float(soc.figures[key].value)  # type: ignore[arg-type]
 
-    def levels(self, base: float) -> tuple[float, ...]:
-        """Values to simulate at besides ``base``: towards either end of the range."""
-        if self.additive:
-            return (self.high,)
-        found = ((self.low * min(base, self.high)) ** 0.5, (self.high * max(base, self.low)) ** 0.5)
-        return tuple(sorted(v for v in found if abs(v / base - 1) > 1e-3))
+    def levels(self) -> tuple[float, ...]:
+        """Values to simulate at besides ``at``: towards either end of the range."""
+        return (self.high,) if self.additive else ((self.low * self.at) ** 0.5, (self.high * self.at) ** 0.5)
 
 
-def _execute(low: float, high: float, start: float) -> Parameter:
+def _execute(low: float, high: float, start: float, at: float) -> Parameter:
     return Parameter(
-        "execute", ("launch.model_execute_us",), "us", low, high, start,
+        "execute", ("launch.model_execute_us",), "us", low, high, start, at,
         "scheduling of one execution of a loaded model, as the host times it", "no public figure", additive=True,
     )  # fmt: skip
 
 
-def _gap(high: float, start: float) -> Parameter:
+def _gap(high: float, start: float, at: float) -> Parameter:
     return Parameter(
-        "gap", ("launch.model_gap_us",), "us", 0.0, high, start, "device scheduler between two kernels of a model",
+        "gap", ("launch.model_gap_us",), "us", 0.0, high, start, at, "device scheduler between two kernels of a model",
         "0 to a few us; only its sum with the launch head shows", additive=True,
     )  # fmt: skip
 
 
-def _memory(low: float, high: float, start: float) -> Parameter:
+def _memory(low: float, high: float, start: float, at: float) -> Parameter:
     return Parameter(
-        "memory", ("memory.read_gbps", "memory.write_gbps"), "GB/s", low, high, start,
+        "memory", ("memory.read_gbps", "memory.write_gbps"), "GB/s", low, high, start, at,
         "DDR, reads and writes together, sustained", "at most the peak; start: 0.95 of it",
     )  # fmt: skip
 
 
-def _im2col(start: float) -> Parameter:
+def _im2col(start: float, at: float) -> Parameter:
     return Parameter(
-        "im2col", _IM2COL, "B/cycle", 64, 256, start, "im2col loads from L1 to L0 of one core",
+        "im2col", _IM2COL, "B/cycle", 64, 256, start, at, "im2col loads from L1 to L0 of one core",
         "the ini's 512 holds for plain loads; start: value of another chip",
     )  # fmt: skip
 
 
-def _vector(low: float, high: float) -> Parameter:
+def _vector(low: float, high: float, at: float) -> Parameter:
     return Parameter(
-        "vector", ("vector.scale",), "factor", low, high, 1.0, "vector cycles against the table of 910B",
+        "vector", ("vector.scale",), "factor", low, high, 1.0, at, "vector cycles against the table of 910B",
         "start: the table",
     )  # fmt: skip
 
 
-def _small(start: float) -> Parameter:
+def _small(start: float, at: float) -> Parameter:
     return Parameter(
-        "c04", _SMALL, "B/cycle", 16, 128, start, "im2col loads of four-channel pixels, preprocessing included",
+        "c04", _SMALL, "B/cycle", 16, 128, start, at, "im2col loads of four-channel pixels, preprocessing included",
         "start: value of another chip",
     )  # fmt: skip
 
 
 def _exit() -> Parameter:
     return Parameter(
-        "exit", _EXIT, "B/cycle", 100, 400, 142, "L0C to UB with conversion to float16",
+        "exit", _EXIT, "B/cycle", 100, 400, 142, 195, "L0C to UB with conversion to float16",
         "the ini's 512 without conversion; start: 910A, from its ini and the conversion",
     )  # fmt: skip
 
 
 PARAMETERS: Mapping[str, tuple[Parameter, ...]] = {
     "Ascend310P3": (
-        _execute(50, 250, 100), _gap(3, 1), _memory(160, 204.8, 195), _vector(0.7, 2.5), _im2col(95), _small(60),
-        _exit(),
+        _execute(50, 250, 100, 130), _gap(3, 1, 0.2), _memory(160, 204.8, 195, 200), _vector(0.7, 2.5, 1.3),
+        _im2col(95, 115), _small(60, 28), _exit(),
     ),
-    "Ascend310": (_execute(30, 300, 130), _gap(6, 1), _memory(36, 51.2, 48.6), _im2col(115)),
+    "Ascend310": (_execute(30, 300, 130, 100), _gap(6, 1, 1), _memory(36, 51.2, 48.6, 48), _im2col(115, 90)),
     "Ascend310B1": (
-        _execute(20, 300, 130), _gap(3, 1), _memory(44, 66, 62.7), _vector(0.35, 1.4), _im2col(115), _small(28),
+        _execute(20, 300, 130, 130), _gap(3, 1, 0.65), _memory(44, 66, 62.7, 64), _vector(0.35, 1.4, 0.7),
+        _im2col(115, 95), _small(28, 60),
     ),
 }  # fmt: skip
