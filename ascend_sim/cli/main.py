@@ -20,7 +20,8 @@ RAW = "msprof"  # parses its own arguments
 INTERRUPTED, BROKEN_PIPE = 130, 141  # exit codes of a shell for SIGINT and SIGPIPE
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser with these subcommands; only their modules are imported."""
     parser = argparse.ArgumentParser(
         prog="ascend-sim",
         description="Run Ascend programs on simulated NPUs and see where the time goes.",
@@ -28,14 +29,15 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ascend-sim {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in COMMANDS:
+    for name in commands:
         importlib.import_module(f"ascend_sim.cli.{name}").add_parser(subparsers)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
-    args = build_parser().parse_args(words[:1] if words[:1] == [RAW] else words)
+    known = words[:1] if words and words[0] in COMMANDS else COMMANDS
+    args = build_parser(known).parse_args(words[:1] if words[:1] == [RAW] else words)
     if args.command == RAW:
         args.arguments = words[1:]
     try:
