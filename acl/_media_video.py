@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from acl import errors, handles
@@ -55,6 +57,7 @@ class VdecChannelDesc:
     bit_depth: int = 0
     matrix: int = 0
     channel: _DecoderChannel | None = None
+    idle: weakref.ref[Any] | None = None
 
 
 @dataclass
@@ -91,6 +94,7 @@ class VencChannelDesc:
     max_bit_rate: int = 0
     ip_prop: int = 70
     channel: _EncoderChannel | None = None
+    idle: weakref.ref[Any] | None = None
 
 
 @dataclass
@@ -249,6 +253,8 @@ def _ready(desc: Any, unit: str, handle: int) -> int:
         return errors.RT_CONTEXT_NULL
     if desc.channel is not None:
         return errors.fail(errors.INVALID_PARAM, f"the channel of {handle:#x} exists already.")
+    if desc.callback is None and desc.idle is not None:
+        desc.callback = desc.idle()
     if desc.callback is None:
         return errors.fail(
             errors.INVALID_PARAM, "the channel has no callback.", f"acl.media.{unit}_set_channel_desc_callback sets it."
@@ -259,6 +265,13 @@ def _ready(desc: Any, unit: str, handle: int) -> int:
             f"acl.media.{unit}_set_channel_desc_thread_id takes the id of acl.util.start_thread.",
         )  # fmt: skip
     return 0
+
+
+def _let_go(desc: VdecChannelDesc | VencChannelDesc) -> None:
+    """The channel is gone. A callback that is a method must not keep its object alive, which may destroy ``desc``."""
+    desc.channel = None
+    if isinstance(desc.callback, MethodType):
+        desc.idle, desc.callback = weakref.WeakMethod(desc.callback), None
 
 
 def _no_library(error: VideoMissing) -> int:
@@ -303,7 +316,7 @@ def vdec_destroy_channel(channel_desc: int, /) -> int:
     channel.video.submit(_flush(channel), host_thread())
     done = channel.video.wait(host_thread())
     channel.video.close()
-    desc.channel = None
+    _let_go(desc)
     return 0 if done else _unheard(channel.video)
 
 
@@ -486,7 +499,7 @@ def venc_destroy_channel(channel_desc: int, /) -> int:
         )
     done = channel.video.wait(host_thread())
     channel.video.close()
-    desc.channel = None
+    _let_go(desc)
     if channel.own:
         channel.room.arena.release(channel.room)
     for handle in channel.streams:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
@@ -150,6 +151,26 @@ def test_end_of_stream_and_skipped_frames(device: int) -> None:
         ("first", True), ("skipped", False), ("third", True),
     ]  # fmt: skip
     assert np.array_equal(player.planes(player.seen[0][1]), as_nv12(shown[0]))
+
+
+def test_a_closed_channel_lets_its_callback_go(device: int) -> None:
+    pytest.importorskip("av")
+
+    class Owner:
+        def callback(self, *_: Any) -> None: ...
+
+    owner = Owner()
+    desc = media.vdec_create_channel_desc()
+    listener = Listener()
+    assert media.vdec_set_channel_desc_thread_id(desc, listener.thread_id) == 0
+    assert media.vdec_set_channel_desc_callback(desc, owner.callback) == 0
+    gone = weakref.ref(owner)
+    for _ in range(2):  # a channel can be made again from its descriptor
+        assert media.vdec_create_channel(desc) == 0
+        assert media.vdec_destroy_channel(desc) == 0
+    del owner
+    assert gone() is None
+    listener.stop()
 
 
 def test_frames_take_their_time(device: int) -> None:
