@@ -76,7 +76,8 @@ class DepthTiling:
 
 @dataclass(frozen=True)
 class DepthPlan:
-    """``fill``: every weight is this number (average pooling) and none comes from memory."""
+    """``fill``: every weight is this number (average pooling) and none comes from memory. ``turned``: taps meet the
+    weights in reverse order (gradient of the input)."""
 
     problem: DepthProblem
     tiling: DepthTiling
@@ -84,6 +85,7 @@ class DepthPlan:
     roles: tuple[str, ...]
     channels: int
     fill: float = 0.0
+    turned: bool = False
 
 
 def _slots(room: int, slot: int, flags: int) -> int:
@@ -427,11 +429,12 @@ class _CubeSide:
                 y, x = divmod(tap + j, p.kw)
                 src = image[(y * p.dh * p.pitch + x * p.dw) * 16 :]
                 asc.load_data(a[j * m1 * 256 :], src, asc.LoadData2DParams(0, m1, 1))
-            asc.load_data(b, weights[tap * 256 :], asc.LoadData2DParams(0, size, 1))
+            first = p.taps - tap - size if self.plan.turned else tap
+            asc.load_data(b, weights[first * 256 :], asc.LoadData2DParams(0, size, 1))
             self.l0.hand(s)
             for j in range(size):
                 start = i == 0 and j == 0
-                operands = (acc, a[j * m1 * 256 :], b[j * 256 :])
+                operands = (acc, a[j * m1 * 256 :], b[(size - 1 - j if self.plan.turned else j) * 256 :])
                 if start and bias is not None:
                     asc.mmad(*operands, bias, asc.MmadParams(m1 * 16, 16, 16, cmatrix_init_val=False))
                 else:

@@ -19,8 +19,8 @@ from ._arguments import conv_arguments
 from ._cube import cube_buffers, cube_code, cube_kind
 from ._depthwise import DepthPlan, DepthProblem, depthwise_kernel, signature, tile_depthwise
 from ._exit import plan_exit
-from ._layouts import around
-from .conv2d import conv_format, conv_launch, conv_problem, merged_groups
+from ._layouts import around, rewire
+from .conv2d import conv_format, conv_launch, conv_problem, merged_groups, spatial
 
 if TYPE_CHECKING:
     from ascend_sim.ops.schema import OpCall, TensorSpec
@@ -64,7 +64,44 @@ def plan_depthwise(call: OpCall, soc: Soc) -> list[asc.Launch]:
     return around(call, soc, {0: "NC1HWC0", 1: "FRACTAL_Z"}, "NC1HWC0", direct, merged, channels)
 
 
-def stride_one(call: OpCall, soc: Soc, conv: ConvProblem, channels: int) -> asc.Launch | None:
+@kernel("DepthwiseConv2DBackpropInput", "DepthwiseConv2DBackpropInputD")
+def plan_depthwise_backprop_input(call: OpCall, soc: Soc) -> list[asc.Launch]:
+    """Launches of the gradient of the input at stride 1: the depthwise convolution of ``out_backprop`` with the filter
+    turned around. Raises `NoKernel` for strides, for several outputs a channel, and on split cores."""
+    at = 0 if call.type.endswith("D") else 1
+    f, dy = call.inputs[at], call.inputs[at + 1]
+    assert f is not None and dy is not None
+    inner = replace(call, type="DepthwiseConv2D", inputs=(dy, f))
+    fmt = conv_format(inner)
+    multiplier, kh, kw = filter_dims(inner)
+    channels = dy.logical_shape[fmt.index("C")]
+    if dy.dtype != "float16" or f.dtype != "float16" or multiplier != 1 or soc.chip.split_cores:
+        raise NoKernel(f"depthwise gradient of {dy.dtype}, {multiplier} outputs a channel, on {soc.name}")
+    if spatial(tuple(call.attr("strides", (1, 1, 1, 1))), fmt) != (1, 1):
+        raise NoKernel("depthwise gradient at a stride")
+    dh, dw = spatial(tuple(call.attr("dilations", (1, 1, 1, 1))), fmt)
+    top, bottom, left, right = call.attr("pads", (0, 0, 0, 0))
+    far, wide = dh * (kh - 1), dw * (kw - 1)
+    pads = (far - top, far - bottom, wide - left, wide - right)
+    if min(pads) < 0:
+        raise NoKernel(f"pads {(top, bottom, left, right)} exceed the filter {kh} x {kw}")
+
+    def direct(one: OpCall, chip: Soc) -> list[asc.Launch]:
+        problem = conv_problem(one, channels, 1, 1, (kh, kw))
+        problem = replace(problem, pads=(pads[2], pads[3], pads[0], pads[1]))
+        launch = stride_one(one, chip, problem, channels, turned=True)
+        if launch is None:
+            raise NoKernel("the rows of a core do not fit")
+        return [launch]
+
+    merged = merged_groups(channels, 1, 1)
+    launches = around(inner, soc, {0: "NC1HWC0", 1: "FRACTAL_Z"}, "NC1HWC0", direct, merged, channels)
+    return [rewire(launch, {("in", 0): ("in", at + 1), ("in", 1): ("in", at)}) for launch in launches]
+
+
+def stride_one(
+    call: OpCall, soc: Soc, conv: ConvProblem, channels: int, turned: bool = False
+) -> asc.Launch | None:
     """Launch of the plain-load kernel, or None where the rows of a core do not fit."""
     x, f, y = call.inputs[0], call.inputs[1], call.outputs[0]
     assert x is not None and f is not None
@@ -83,7 +120,7 @@ def stride_one(call: OpCall, soc: Soc, conv: ConvProblem, channels: int) -> asc.
         soc, "float32", y.dtype, steps, operands.roles.count("extra"), None if bias is None else bias.dtype, columns,
         rows=False,
     )  # fmt: skip
-    plan = DepthPlan(problem, tiling, leave, operands.roles, channels)
+    plan = DepthPlan(problem, tiling, leave, operands.roles, channels, turned=turned)
     return asc.Launch(
         depthwise_kernel, block_dim=tiling.split[0] * tiling.split[1] * tiling.split[2], kind=cube_kind(soc),
         args=operands.args, gm=operands.gm, consts={"plan": plan}, soc=soc,

@@ -122,3 +122,21 @@ def test_filter_gradient(
     got = layout.fractal_z_to_oihw(raw.view(result.dtype).reshape(result.shape), dw)
     tolerance = 1e-4 if dtype == "float32" else 4e-3
     np.testing.assert_allclose(got.astype(np.float32), want.astype(np.float32), rtol=tolerance, atol=tolerance)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from(("Ascend310P3", "Ascend910A", "Ascend310B1")), st.integers(1, 2), st.integers(1, 60),
+    st.integers(6, 24), st.integers(6, 24), st.sampled_from((1, 3, 5)), st.integers(0, 2), st.integers(0, 99),
+)  # fmt: skip
+def test_input_gradient_of_depthwise(
+    run_op: Any, close: Any, chip: str, n: int, c: int, h: int, w: int, k: int, pad: int, seed: int
+) -> None:
+    pad = min(pad, k // 2)
+    rng = np.random.default_rng(seed)
+    f = data(rng, "float16", c, 1, k, k)
+    dy = data(rng, "float16", n, c, h + 2 * pad - k + 1, w + 2 * pad - k + 1)
+    attrs = {"strides": (1, 1, 1, 1), "pads": (pad,) * 4, "dilations": (1, 1, 1, 1), "data_format": "NCHW"}
+    size = np.asarray((n, c, h, w), np.int32)
+    result = run_op("DepthwiseConv2DBackpropInput", [size, f, dy], chip, const=(0,), **attrs)
+    close(*result, ulps=2, absolute=4e-3)
