@@ -43,10 +43,10 @@ def host() -> HostThread:
     """The calling thread's clock. Threads that Python did not start (autograd's workers) work while the thread that
     started them waits: they share the clock of the thread that launched last."""
     thread = host_thread()
-    if thread.context is None and thread.now == 0:
-        if "last" in _clock and not any(t.ident == thread.ident for t in threading.enumerate()):
-            _local.thread = thread = _clock["last"]
-            return thread
+    fresh = thread.context is None and thread.now == 0
+    if fresh and "last" in _clock and not any(t.ident == thread.ident for t in threading.enumerate()):
+        _local.thread = thread = _clock["last"]
+        return thread
     _clock["last"] = thread
     return thread
 
@@ -77,13 +77,19 @@ def open_device(index: int) -> Context:
 
 
 class Kernel:
-    """One operator with the places of its tensors in an address list: ``inputs`` and ``outputs`` are indices (-1: absent,
-    empty or constant). ``timed`` is the call that is charged, where it may differ in the values of scalars only."""
+    """One operator with the places of its tensors in an address list: ``inputs``, ``outputs`` are indices (-1: absent,
+    empty or constant). ``timed`` is the call that is charged, where it may differ in the values of scalars only;
+    ``silent``: the values are there already."""
 
-    __slots__ = ("_op", "_readers", "_writers", "call", "inputs", "outputs", "timed")
+    __slots__ = ("_op", "_readers", "_writers", "call", "inputs", "outputs", "silent", "timed")
 
     def __init__(
-        self, call: OpCall, inputs: Sequence[int], outputs: Sequence[int], timed: OpCall | None = None
+        self,
+        call: OpCall,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        timed: OpCall | None = None,
+        silent: bool = False,
     ) -> None:
         from ascend_sim import ops
 
@@ -95,6 +101,7 @@ class Kernel:
         self.timed = timed or call
         self.inputs = tuple(-1 if s is None or s.nbytes == 0 else i for i, s in zip(inputs, call.inputs, strict=True))
         self.outputs = tuple(-1 if s.nbytes == 0 else i for i, s in zip(outputs, call.outputs, strict=True))
+        self.silent = silent
         self._op: OpDef = op
         self._readers = tuple(_reader(i, s) for i, s in zip(self.inputs, call.inputs, strict=True))
         self._writers = tuple(_reader(i, s) for i, s in zip(self.outputs, call.outputs, strict=True))
@@ -148,6 +155,8 @@ class _EagerTask(OpTask):
         self._kernel, self._device, self._places = kernel, device, addresses
 
     def _values(self) -> None:
+        if self._kernel.silent:
+            return
         mode = self._device.system.values
         if mode == "operator" or (mode == "instruction" and not self._by_instruction()):
             self._kernel.compute(self._device, self._places)

@@ -30,6 +30,7 @@ class Backend:
 
     def __init__(self) -> None:
         self._devices: list[int] | None = None
+        self._opened = False
         self._streams: dict[tuple[int, int], Any] = {}
         self._events: dict[int, Any] = {}
         self._next = itertools.count(1)
@@ -51,6 +52,11 @@ class Backend:
         return self.devices()[device]
 
     def context(self, device: int) -> Any:
+        if not self._opened:
+            self._opened = True
+            from torch_npu import _setup
+
+            _setup.ext.use_flash_attention(bool(_sim.soc().chip.split_cores))
         return _eager.open_device(self.physical(device))
 
     # -- memory
@@ -100,8 +106,12 @@ class Backend:
     def synchronize_device(self, device: int) -> None:
         _eager.synchronize_device(self.physical(device))
 
-    def settle(self, device: int) -> None:
+    def settle(self, device: int) -> bool:
+        """Let what is queued happen, before values are made on the host; False when no values are wanted."""
+        if _sim.values_mode() == "none":
+            return False
         _eager.settle(self.physical(device))
+        return True
 
     def capturing(self, device: int, number: int) -> bool:
         return self.capture is not None

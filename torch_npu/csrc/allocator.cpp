@@ -378,6 +378,20 @@ class DeviceMemory final : public c10::DeviceAllocator {
 std::mutex host_mutex;
 std::map<uintptr_t, size_t> host_blocks;
 std::multimap<size_t, uintptr_t> host_free_list;
+std::multimap<uintptr_t, int64_t> host_uses;  // block, event behind an asynchronous copy that uses it
+
+// Whether no copy uses a block any more.
+bool host_idle(uintptr_t address) {
+  auto range = host_uses.equal_range(address);
+  for (auto it = range.first; it != range.second;) {
+    if (!backend().query_event(it->second)) {
+      return false;
+    }
+    backend().destroy_event(it->second);
+    it = host_uses.erase(it);
+  }
+  return true;
+}
 
 void host_give_back(void* pointer) {
   std::lock_guard<std::mutex> lock(host_mutex);
@@ -401,10 +415,13 @@ class HostMemory final : public c10::Allocator {
     uintptr_t address = 0;
     {
       std::lock_guard<std::mutex> lock(host_mutex);
-      auto it = host_free_list.find(size);
-      if (it != host_free_list.end()) {
-        address = it->second;
-        host_free_list.erase(it);
+      auto range = host_free_list.equal_range(size);
+      for (auto it = range.first; it != range.second; ++it) {
+        if (host_idle(it->second)) {
+          address = it->second;
+          host_free_list.erase(it);
+          break;
+        }
       }
     }
     if (address == 0) {
@@ -455,6 +472,15 @@ bool is_pinned(const void* pointer) {
   }
   --it;
   return address < it->first + it->second;
+}
+
+void pinned_used(const void* pointer, int64_t event) {
+  auto address = reinterpret_cast<uintptr_t>(pointer);
+  std::lock_guard<std::mutex> lock(host_mutex);
+  auto it = host_blocks.upper_bound(address);
+  if (it != host_blocks.begin()) {
+    host_uses.emplace((--it)->first, event);
+  }
 }
 
 void set_memory_fraction(int device, double fraction) { pools[device].fraction = fraction; }

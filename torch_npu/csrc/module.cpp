@@ -132,6 +132,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("set_backend", &npu::set_backend);
   m.def("set_dispatcher", &npu::set_dispatcher);
   m.def("clear_plans", &npu::clear_plans);
+  m.def("use_flash_attention", &npu::use_flash_attention);
   m.def("plan_counts", &npu::plan_counts);
   m.def("current_device", &npu::current_device);
   m.def("set_device", &npu::set_current_device);

@@ -59,6 +59,7 @@ c10::DeviceAllocator* allocator();
 void register_allocator();
 int device_of(const void* pointer);  // -1: no device memory
 bool is_pinned(const void* pointer);
+void pinned_used(const void* pointer, int64_t event);  // until the event is reached
 void set_memory_fraction(int device, double fraction);
 // Allocations of the calling thread's device go to this pool until it is set back to 0 (graphs).
 void set_pool(int device, int64_t pool);

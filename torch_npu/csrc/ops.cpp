@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_copy_from.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -59,7 +60,8 @@ struct NewTensor {
   c10::ScalarType type;
 };
 
-// What a plan returns in one place: argument tensor ``index`` (kind 0), new tensor (1), nothing (2), or a list (3).
+// What a plan returns in one place: argument tensor ``index`` (kind 0), new tensor (1), nothing (2), a list (3) or
+// the number ``index`` (4).
 struct Return {
   int kind;
   int index;
@@ -72,7 +74,7 @@ struct Plan {
   std::vector<int64_t> scratch;  // bytes
   std::vector<Return> returns;
   std::vector<std::pair<int, std::vector<int64_t>>> resizes;  // tensor slot, sizes
-  bool drain = false;  // values are made by a CPU kernel when it is launched: what is queued must be there
+  bool drawn = false;  // random values: a CPU kernel draws them now, the plan only takes its time
 };
 
 struct Operator {
@@ -222,7 +224,7 @@ Plan* read_plan(const py::object& made) {
     auto row = item.cast<py::tuple>();
     plan->resizes.emplace_back(row[0].cast<int>(), row[1].cast<std::vector<int64_t>>());
   }
-  plan->drain = made.attr("drain").cast<bool>();
+  plan->drawn = made.attr("drawn").cast<bool>();
   return plan;
 }
 
@@ -287,6 +289,7 @@ void run_plan(const c10::OperatorHandle& op, const Plan& plan, Arguments& a, Sta
       case 0: stack.emplace_back(a.tensors[r.index]); break;
       case 1: stack.emplace_back(made[r.index]); break;
       case 2: stack.emplace_back(at::Tensor()); break;
+      case 4: stack.emplace_back(static_cast<int64_t>(r.index)); break;
       default: {
         c10::List<at::Tensor> list;
         for (int i : r.list) list.push_back(made[i]);
@@ -430,7 +433,20 @@ bool may_mix(const std::string& name) {
   return names.count(name) > 0;
 }
 
-void fall_back(const c10::OperatorHandle& op, Operator& known, Stack* stack) {
+// Operators that the CPU has under another name.
+c10::OperatorHandle cpu_operator(const c10::OperatorHandle& op, const std::string& name) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  if (name == "aten::convolution_overrideable") {
+    return dispatcher.findSchemaOrThrow("aten::convolution", "");
+  }
+  if (name == "aten::convolution_backward_overrideable") {
+    return dispatcher.findSchemaOrThrow("aten::convolution_backward", "");
+  }
+  return op;
+}
+
+// ``quiet``: values are made now, time is charged elsewhere.
+void fall_back(const c10::OperatorHandle& op, Operator& known, Stack* stack, bool quiet = false) {
   const auto& schema = op.schema();
   size_t count = schema.arguments().size();
   size_t begin = stack->size() - count;
@@ -438,7 +454,7 @@ void fall_back(const c10::OperatorHandle& op, Operator& known, Stack* stack) {
   for (size_t i = 0; i < count; ++i) {
     IValue& v = (*stack)[begin + i];
     const auto* info = schema.arguments()[i].alias_info();
-    bool written = info != nullptr && info->isWrite();
+    bool written = (info != nullptr && info->isWrite()) || (i == 1 && known.name == "aten::_copy_from");
     if (v.isTensor()) {
       v = f.to_cpu(v.toTensor(), written);
     } else if (v.isTensorList()) {
@@ -470,7 +486,7 @@ void fall_back(const c10::OperatorHandle& op, Operator& known, Stack* stack) {
               "Expected all tensors to be on the same device, but found at least two devices, npu:", f.device,
               " and cpu! (when calling ", known.name, ")");
   DeviceScope scope(f.device);
-  {
+  if (!quiet) {
     py::gil_scoped_acquire gil;
     known.fallbacks++;
     ask(py_before, known.name, known.overload, f.device, current_stream(f.device), f.in_bytes);
@@ -480,7 +496,26 @@ void fall_back(const c10::OperatorHandle& op, Operator& known, Stack* stack) {
     if (PyGILState_Check()) {
       release = std::make_unique<py::gil_scoped_release>();
     }
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    if (known.name == "aten::_copy_from") {  // the CPU's name for it is copy_
+      auto dst = torch::jit::peek(*stack, 1, 3).toTensor();
+      dst.copy_(torch::jit::peek(*stack, 0, 3).toTensor());
+      torch::jit::drop(*stack, 3);
+      stack->emplace_back(dst);
+    } else {
+      auto other = cpu_operator(op, known.name);
+      if (other == op) {
+        op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+      } else {
+        if (known.name == "aten::convolution_backward_overrideable") {  // the other wants the bias's sizes
+          auto weight = (*stack)[begin + 2].toTensor();
+          bool transposed = (*stack)[begin + 6].toBool();
+          int64_t groups = (*stack)[begin + 8].toInt();
+          int64_t bias = transposed ? weight.size(1) * groups : weight.size(0);
+          stack->insert(stack->begin() + static_cast<int64_t>(begin) + 3, IValue(std::vector<int64_t>{bias}));
+        }
+        other.callBoxed(stack);
+      }
+    }
   }
   f.write_back();
   size_t results = schema.returns().size();
@@ -495,7 +530,7 @@ void fall_back(const c10::OperatorHandle& op, Operator& known, Stack* stack) {
       v = std::move(list);
     }
   }
-  {
+  if (!quiet) {
     py::gil_scoped_acquire gil;
     ask(py_after, known.name, f.device, f.out_bytes);
   }
@@ -538,31 +573,26 @@ Plan* plan_for(const c10::OperatorHandle& op, Operator& known, Arguments& a, con
 void dispatch(const c10::OperatorHandle& op, Stack* stack) {
   size_t begin = stack->size() - op.schema().arguments().size();
   Arguments a;
-  a.key.reserve(256);
-  {
-    py::gil_scoped_acquire gil;
-    Operator& known = operator_of(op);
-    if (!known.hopeless) {
-      for (size_t i = begin; i < stack->size() && a.usable; ++i) {
-        describe(a, (*stack)[i]);
-      }
-      if (a.usable) {
-        Plan* plan = plan_for(op, known, a, *stack, begin);
-        if (plan != nullptr) {
-          known.planned++;
-          if (plan->drain) {
-            ask(py_settle, a.device < 0 ? current_device() : a.device);
-          }
-          run_plan(op, *plan, a, *stack);
-          return;
-        }
-      }
-    }
-  }
-  Operator* known;
+  Operator* known = nullptr;
   {
     py::gil_scoped_acquire gil;
     known = &operator_of(op);
+    if (!known->hopeless) {
+      a.key.reserve(256);
+      for (size_t i = begin; i < stack->size() && a.usable; ++i) {
+        describe(a, (*stack)[i]);
+      }
+      Plan* plan = a.usable ? plan_for(op, *known, a, *stack, begin) : nullptr;
+      if (plan != nullptr) {
+        known->planned++;
+        if (plan->drawn && ask(py_settle, a.device < 0 ? current_device() : a.device).cast<bool>()) {
+          Stack copy(stack->begin() + static_cast<int64_t>(begin), stack->end());
+          fall_back(op, *known, &copy, true);
+        }
+        run_plan(op, *plan, a, *stack);
+        return;
+      }
+    }
   }
   fall_back(op, *known, stack);
 }
@@ -669,8 +699,12 @@ at::Tensor& set_nothing(at::Tensor& self) {
 
 void move_bytes(void* dst, const void* src, size_t n, int kind, bool async, bool pinned, int device) {
   if (n > 0) {
+    int64_t stream = current_stream(device);
     backend().copy(reinterpret_cast<uintptr_t>(dst), reinterpret_cast<uintptr_t>(src), n, kind, async, pinned, device,
-                   current_stream(device));
+                   stream);
+    if (async && pinned && kind <= 2) {
+      pinned_used(kind == 1 ? src : dst, backend().record(0, device, stream, 0));
+    }
   }
 }
 
@@ -771,6 +805,27 @@ at::Tensor unfold(const at::Tensor& self, int64_t dim, int64_t size, int64_t ste
   return at::native::unfold(self, dim, size, step);
 }
 
+// -- attention
+
+bool flash = false;
+
+// Which attention to use: the chip's own operator for what it serves, products and softmax for the rest.
+int64_t attention_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                         const std::optional<at::Tensor>& mask, double dropout, bool causal, std::optional<double>,
+                         bool) {
+  constexpr int64_t kMath = 0, kOverrideable = 4;  // at::SDPBackend
+  auto type = query.scalar_type();
+  bool typed = type == at::kHalf || type == at::kBFloat16 || type == at::kFloat;
+  bool shaped = query.dim() == 4 && key.dim() == 4 && value.dim() == 4 && query.numel() > 0 && key.numel() > 0 &&
+                value.size(3) > 0 && query.size(0) == key.size(0) && query.size(1) == key.size(1) &&
+                key.size(0) == value.size(0) && key.size(1) == value.size(1) && key.size(2) == value.size(2) &&
+                query.size(3) == key.size(3);
+  bool masked = mask.has_value() && mask->defined();
+  bool served = flash && typed && shaped && dropout == 0.0 && key.scalar_type() == type &&
+                value.scalar_type() == type && !(masked && (causal || mask->requires_grad() || mask->dim() > 4 || mask->dim() < 2));
+  return served ? kOverrideable : kMath;
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&dispatch>()); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -795,7 +850,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const char* name :
        {"native_layer_norm", "native_group_norm", "silu_backward", "mish_backward", "addr", "addr.out",
         "native_channel_shuffle", "_stack", "_stack.out", "all.dims", "all.dims_out", "any.dims", "any.dims_out",
-        "linalg__powsum", "linalg__powsum.out"}) {
+        "linalg__powsum", "linalg__powsum.out", "convolution_overrideable", "convolution_backward_overrideable",
+        "_thnn_fused_lstm_cell", "_thnn_fused_lstm_cell_backward_impl", "_thnn_fused_gru_cell",
+        "_thnn_fused_gru_cell_backward", "_scaled_dot_product_fused_attention_overrideable",
+        "_scaled_dot_product_fused_attention_overrideable_backward", "embedding"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&dispatch>());
   }
 }
@@ -805,6 +863,13 @@ TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction
 TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 
 }  // namespace
+}  // namespace npu
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &npu::attention_choice);
+}  // namespace at::native
+
+namespace npu {
 
 void set_dispatcher(py::object compile, py::object launch, py::object before, py::object after, py::object settle) {
   py_compile = compile.release().ptr();
@@ -813,6 +878,8 @@ void set_dispatcher(py::object compile, py::object launch, py::object before, py
   py_after = after.release().ptr();
   py_settle = settle.release().ptr();
 }
+
+void use_flash_attention(bool on) { flash = on; }
 
 void clear_plans() {
   for (auto& [op, known] : operators) {

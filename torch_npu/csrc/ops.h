@@ -10,6 +10,7 @@ namespace npu {
 void set_dispatcher(pybind11::object compile, pybind11::object launch, pybind11::object before,
                     pybind11::object after, pybind11::object settle);
 void clear_plans();
+void use_flash_attention(bool on);
 pybind11::dict plan_counts();
 
 }  // namespace npu

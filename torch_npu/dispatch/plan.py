@@ -140,7 +140,7 @@ class _Step:
 
 class Plan:
     """Collects the steps of one call; `finish` turns them into what the extension reads: ``launcher``, ``made``,
-    ``scratch``, ``returns``, ``resizes``, ``drain``."""
+    ``scratch``, ``returns``, ``resizes``, ``drawn``."""
 
     def __init__(self) -> None:
         self.steps: list[_Step] = []
@@ -150,7 +150,7 @@ class Plan:
         self.made: list[tuple[list[int], list[int], int]] = []
         self.scratch: list[int] = []
         self.launcher: Any = None
-        self.drain = False
+        self.drawn = False
         self._new: list[T] = []
 
     # -- tensors
@@ -205,6 +205,25 @@ class Plan:
         if x.maker < 0:
             return T(shape, x.dtype, strides, x.place, real=x.real)
         return _Alias(x, shape, strides)
+
+    def raw(self, op_type: str, inputs: Sequence[Any], **attrs: Any) -> Any:
+        """`op` where some inputs are constants, given as specs with their bytes."""
+        given = [self.contiguous(x) if isinstance(x, T) else x for x in inputs]
+        specs = [_eager.tensor_spec(x.shape, DTYPES[x.dtype]) if isinstance(x, T) else x for x in given]
+        try:
+            call, timed = _eager.operator_call(op_type, specs, attrs)
+        except ValueError as error:
+            raise NoPlan(str(error)) from error
+        outs = [T(o.logical_shape, _TORCH_OF[o.dtype], maker=len(self.steps)) for o in call.outputs]
+        self.steps.append(_Step(call, timed, [x if isinstance(x, T) else None for x in given], outs))
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def charge(self, op_type: str, target: T) -> None:
+        """An operator that is charged for filling ``target``; its values were drawn when it was dispatched."""
+        self.drawn = True
+        call, timed = _eager.operator_call(op_type, [], {"shape": list(target.shape), "dtype": DTYPES[target.dtype]})
+        out = T(target.shape, target.dtype, place=target.place, maker=len(self.steps))
+        self.steps.append(_Step(call, timed, [], [out]))
 
     def contiguous(self, x: T) -> T:
         """``x`` itself, or a dense copy by the operator that the hardware would use."""
@@ -300,6 +319,8 @@ class Plan:
     def new(self, value: T) -> int:
         """``value`` as a new tensor that is returned; its number."""
         root = value.root if isinstance(value, _Alias) else value
+        if value.numel == 0:
+            return self.empty(value.shape, value.dtype)
         if value.dense_order() is None:
             value = root = self.contiguous(value)
         if root.maker < 0 or root.place is not None:
@@ -338,7 +359,10 @@ class Plan:
             if not any(o.numel for o in step.outputs):
                 continue
             kernels.append(
-                _eager.Kernel(step.call, [place(x) for x in step.inputs], [place(x) for x in step.outputs], step.timed)
+                _eager.Kernel(
+                    step.call, [place(x) for x in step.inputs], [place(x) for x in step.outputs], step.timed,
+                    silent=self.drawn,
+                )  # fmt: skip
             )
         self.launcher = tuple(kernels) or None
         for value in self._new:

@@ -143,6 +143,8 @@ def _given(result: Any) -> tuple[int, int, list[int]]:
 def _return(plan: Plan, result: Any) -> tuple[int, int, list[int]]:
     if result is None:
         return (2, 0, [])
+    if isinstance(result, int):
+        return (4, result, [])
     if isinstance(result, list):
         return (3, 0, [plan.new(r) for r in result])
     return (1, plan.new(result), [])

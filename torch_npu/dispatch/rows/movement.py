@@ -172,14 +172,14 @@ def arange(plan: Plan, start: Any, end: Any, step: Any = 1, out: Any = ()) -> An
 def linspace(plan: Plan, start: Any, end: Any, steps: int, out: Any = ()) -> Any:
     if out[0].dtype not in FLOATS:
         raise NoPlan("type")
-    return plan.op("LinSpaceD", [], start=number(start), end=number(end), steps=steps, dtype=_name(out[0].dtype))
+    return plan.op("LinSpaceD", [], start=number(start), end=number(end), num=steps, dtype=_name(out[0].dtype))
 
 
 @row("logspace", overloads="out", takes_out=True)
 def logspace(plan: Plan, start: Any, end: Any, steps: int, base: float = 10.0, out: Any = ()) -> Any:
     if out[0].dtype not in FLOATS:
         raise NoPlan("type")
-    return plan.op("LogSpaceD", [], start=number(start), end=number(end), steps=steps, base=base,
+    return plan.op("LogSpaceD", [], start=number(start), end=number(end), num=steps, base=base,
                    dtype=_name(out[0].dtype))  # fmt: skip
 
 
