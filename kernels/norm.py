@@ -21,6 +21,7 @@ from ascend_sim.ops.values.norm import _inner_shape
 from . import _lower
 from ._flat import global_tensor, vector_copy
 from ._lines import Heap, Lines, lines_of, reciprocal, store_results
+from ._long_rows import norm_long_launch
 from ._map import Operand, plan_map
 from ._program import Builder, Reg
 from ._rms_norm import rms_norm_launch
@@ -193,14 +194,20 @@ def _launch(
     item = item_bytes(x.dtype)
     per_row = io.pitch * (8 + item * (3 if len(addends) == 2 else 2)) + REPEAT + 12 + 8 + (32 if lines.brcb else 0)
     room = soc.buffers.ub_bytes - 8 * io.pitch - 24 * BLOCK - 16 * (12 + 8 + 32)
-    if per_row > room:
-        raise NoKernel(f"a row of {length} elements does not fit the unified buffer")
-    kind, cores = vector_cores(soc)
-    units, blocks = deal(rows, cores)
-    tile = min(room // per_row, units)
     place = {o: len(numbers) + i for i, o in enumerate(present)}
     arguments = [-1 if o is None else place.get(o, -1) for o in outs]
     index = {k: i for i, k in enumerate(numbers)}
+    if per_row > room:
+        if not centre or len(addends) > 1 or arguments[3] >= 0:
+            raise NoKernel(f"a row of {length} elements does not fit the unified buffer")
+        return norm_long_launch(
+            list(zip(numbers, specs, strict=True)), list(zip(present, results, strict=True)),
+            (index.get(gamma, -1), index.get(beta, -1)), (arguments[0], arguments[1], arguments[2]), length, epsilon,
+            inverse, soc,
+        )  # fmt: skip
+    kind, cores = vector_cores(soc)
+    units, blocks = deal(rows, cores)
+    tile = min(room // per_row, units)
     plan = NormPlan(
         rows, tile, units, lines, epsilon, centre, len(addends) == 2, index.get(gamma, -1), index.get(beta, -1),
         (arguments[0], arguments[1], arguments[2], arguments[3]), inverse,

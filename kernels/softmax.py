@@ -20,6 +20,7 @@ from ascend_sim.ops.values.gradients import grad_axes
 
 from ._flat import global_tensor
 from ._lines import Heap, Lines, lines_of, reciprocal
+from ._long_rows import exp_into, softmax_long_launch
 from ._rows import Rows, rows_of
 from ._softmax_rows import softmax_rows_launch
 from ._sync import Pipeline, walk
@@ -27,6 +28,8 @@ from ._vector import BLOCK, REPEAT, align, ceil_div, deal, item_bytes, legal, ph
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
+
+LONG = 4096  # elements of a row that may go in pieces
 
 
 @dataclass(frozen=True)
@@ -47,16 +50,6 @@ class SoftmaxPlan:
 
     def count(self, block: int) -> int:
         return min(self.units, self.rows - block * self.units)
-
-
-def _exp(dst: asc.LocalTensor, src: asc.LocalTensor, half: asc.LocalTensor | None, count: int) -> None:
-    """exp in float32, or through half."""
-    if half is None:
-        asc.exp(dst, src, count=count)
-        return
-    asc.cast(half, src, asc.RoundMode.CAST_NONE, count=count)
-    asc.exp(half, half, count=count)
-    asc.cast(dst, half, asc.RoundMode.CAST_NONE, count=count)
 
 
 def _log(values: asc.LocalTensor, half: asc.LocalTensor | None, count: int) -> None:
@@ -106,7 +99,7 @@ def softmax_rows(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: SoftmaxPl
         if plan.half_lines is None:
             lines.reduce("max", wide, n, scratch, values)
         lines.spread("sub", wide, wide, values, n, blocks)
-        _exp(power, wide, half, size)
+        exp_into(power, wide, half, size)
         lines.reduce("sum", power, n, scratch, values)
         if plan.log:
             _log(values, half, n)
@@ -185,7 +178,7 @@ def softmax_columns(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: Column
         _over(asc.max, values, wide, plan.depth, width)
         for r in asc.steady(plan.depth):
             asc.sub(wide[r * width :], wide[r * width :], values, count=width)
-        _exp(power, wide, half, size)
+        exp_into(power, wide, half, size)
         _over(asc.add, values, power, plan.depth, width)
         if plan.log:
             _log(values, half, width)
@@ -232,7 +225,12 @@ def plan_softmax(call: OpCall, soc: Soc) -> list[asc.Launch]:
         except NoKernel:
             pass  # longer rows fit the layout without spread values
     if inner == 1:
-        return [_rows_launch(x, y, outer, depth, log, soc)]
+        try:
+            return [_rows_launch(x, y, outer, depth, log, soc)]
+        except NoKernel:
+            if depth < LONG:
+                raise
+            return [softmax_long_launch("log" if log else "softmax", x, y, outer, depth, soc)]
     return [_columns_launch(x, y, (outer, depth, inner), log, soc)]
 
 

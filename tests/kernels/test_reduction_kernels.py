@@ -154,3 +154,20 @@ def test_index_of_extreme(
         assert any(w in str(error) for w in ("whole-repeat", "shorter than a block"))
         return
     close(got, want)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_rows_longer_than_the_unified_buffer(run_op: Any, close: Any, chip: str, kind: Any) -> None:
+    """In pieces: three passes of softmax, two of layer normalisation with its statistics."""
+    rng = np.random.default_rng(0)
+    n = 70016 if chip == "Ascend310" else 70001
+    x = (rng.standard_normal((2, n)) + 3).astype(kind)
+    coarse = chip == "Ascend310" or kind is np.float16
+    for op, limit in (("SoftmaxV2", 1e-5), ("LogSoftmaxV2", 1e-2)):
+        close(*run_op(op, [x], chip, axes=(-1,)), ulps=16 if coarse else 512, absolute=limit if coarse else 1e-5)
+    gamma, beta = (rng.standard_normal(n).astype(kind) for _ in range(2))
+    limits = {"ulps": 2 if kind is np.float16 else 64, "absolute": 4e-3 if kind is np.float16 else 5e-5}
+    close(*run_op("LayerNormV4", [x, None, gamma, beta], chip, normalized_shape=(n,)), **limits)
+    attrs = {"begin_norm_axis": 1, "begin_params_axis": 1, "epsilon": 1e-5}
+    close(*run_op("LayerNormV3", [x, gamma, beta], chip, **attrs), **limits)
