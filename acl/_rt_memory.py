@@ -7,7 +7,7 @@ from typing import Any
 
 from acl import errors
 from acl._api import api
-from acl._common import current, current_device, on_stream, system
+from acl._common import System, current, current_device, on_stream, system
 from ascend_sim.runtime.copies import BadAddress, Place, copy_now, direction, fill_now, locate
 from ascend_sim.runtime.host import host_thread
 from ascend_sim.runtime.memory import GRAIN, HUGE_PAGE, OutOfMemory, rounded
@@ -183,33 +183,44 @@ def _places(dst: int, src: int, nbytes_dst: int, nbytes_src: int, kind: int) -> 
         source = locate(machine, src, nbytes_src, False, "src")
     except BadAddress as error:
         return errors.fail(errors.RT_PARAM_INVALID, f"{error}.")
-    if kind != DEFAULT and machine.soc.chip.run_mode == 1:
+    if kind != DEFAULT:
         way = direction(target, source)
         if way not in _KINDS[kind]:
-            warnings.warn(
-                f"memcpy kind {kind} was given, but the addresses say {way}; the addresses decide",
-                RuntimeWarning,
-                stacklevel=4,
-            )
+            _wrong_kind(machine, kind, way, 5)
     return target, source
+
+
+def _wrong_kind(machine: System, kind: int, way: str, level: int) -> None:
+    """Say that a copy's kind and its addresses disagree; where host and device are one, they cannot."""
+    if machine.soc.chip.run_mode == 1:
+        warnings.warn(
+            f"memcpy kind {kind} was given, but the addresses say {way}; the addresses decide",
+            RuntimeWarning,
+            stacklevel=level,
+        )
 
 
 @api("acl.rt.memcpy", "aclrtMemcpy", "memcpy")
 def memcpy(dst: int, dst_max: int, src: int, count: int, kind: int, /) -> int:
     if count == 0:
         return 0
-    ret = _check(dst, dst_max, src, count, kind)
-    if ret:
-        return ret
-    device = current_device()
-    if device is None:
+    if dst == 0 or src == 0 or not 0 <= kind <= 7 or not 0 <= count <= dst_max:
+        return _check(dst, dst_max, src, count, kind)
+    context = current()
+    if context is None:
         return errors.RT_CONTEXT_NULL
     if dst == src:
         return 0
-    places = _places(dst, src, count, count, kind)
-    if isinstance(places, int):
-        return places
-    copy_now(device, host_thread(), places[0], places[1], count)
+    device = context.device
+    try:
+        target = locate(device.system, dst, count, True, "dst")
+        source = locate(device.system, src, count, False, "src")
+    except BadAddress as error:
+        return errors.fail(errors.RT_PARAM_INVALID, f"{error}.")
+    way = direction(target, source)
+    if kind != DEFAULT and way not in _KINDS[kind]:
+        _wrong_kind(device.system, kind, way, 4)
+    copy_now(device, host_thread(), target, source, count, way=way)
     return 0
 
 

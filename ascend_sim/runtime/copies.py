@@ -31,6 +31,9 @@ class Place(NamedTuple):
         return self.block is not None
 
 
+_place = tuple.__new__  # what making a Place comes down to, without the detour of keywords
+
+
 def locate(system: System, address: int, nbytes: int, write: bool, what: str) -> Place:
     """The place of ``nbytes`` at ``address``; `BadAddress` when they may not be touched."""
     for arena in system.memory.arenas:
@@ -50,11 +53,11 @@ def locate(system: System, address: int, nbytes: int, write: bool, what: str) ->
                     f"{what} {address:#x} + {nbytes} B passes the end of its block: {block.size} B allocated by "
                     f"{block.owner} at {block.address:#x}, {max(0, room)} B from here to its end"
                 )
-            return Place(address, block.device, block)
+            return _place(Place, (address, block.device, block))
     if not system.probe.ok(address, nbytes, write):
         access = "writable" if write else "readable"
         raise BadAddress(f"{what} {address:#x} + {nbytes} B is not {access} memory of this process")
-    return Place(address, -1, system.registered_block(address, nbytes))
+    return _place(Place, (address, -1, system.registered_block(address, nbytes) if system.registered else None))
 
 
 def direction(dst: Place, src: Place) -> str:
@@ -75,24 +78,27 @@ def copy_now(
     rows: int = 1,
     dst_pitch: int = 0,
     src_pitch: int = 0,
+    way: str = "",
 ) -> None:
     """Synchronous copy: sees what the device has done by the host's time, and costs the transfer.
 
-    It does not wait for streams: results of tasks that have not ended are not there yet.
+    It does not wait for streams: results of tasks that have not ended are not there yet. ``way`` is its direction, if
+    the caller knows it.
     """
-    way = direction(dst, src)
+    way = way or direction(dst, src)
     if way == "h2h":
         move(dst.address, src.address, width, rows, dst_pitch, src_pitch)
         return
     nbytes = width * rows
     pinned = (src if way == "h2d" else dst).pinned if way in ("h2d", "d2h") else True
-    scheduler = device.scheduler
+    scheduler, now = device.scheduler, thread.now
     with scheduler.lock:
-        for index in sorted({dst.device, src.device, device.index}):
-            if index >= 0:
-                scheduler.advance(device.system.devices[index], thread.now)
+        scheduler.advance(device, now)
+        for index in (dst.device, src.device):
+            if index >= 0 and index != device.index:
+                scheduler.advance(device.system.devices[index], now)
         duration = device.link.ps(way, nbytes, pinned)
-        start = device.reserve_channel(way, thread.now, duration)
+        start = device.reserve_channel(way, now, duration)
         if rows == 1:
             ctypes.memmove(dst.address, src.address, width)
         else:
