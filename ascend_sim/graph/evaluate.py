@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from ascend_sim import ops
 from ascend_sim.graph.ir import Graph, Node
+from ascend_sim.graph.virtual import is_virtual, virtual
+from ascend_sim.ops.dtypes import numpy_dtype
 from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
 
 CONST_IN_SPEC_BYTES = 1024  # constants up to this size travel in the spec: axes, pads, sizes, scalars
@@ -19,7 +21,7 @@ Array = NDArray[Any]
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """`TensorSpec` dtype of a NumPy dtype (also bfloat16 and int4 of ml_dtypes)."""
-    return "bool" if dtype == np.bool_ else dtype.name
+    return "bool" if dtype == np.bool_ else "string" if dtype == np.object_ else dtype.name
 
 
 def constant_spec(array: Array, fmt: str = "ND") -> TensorSpec:
@@ -58,7 +60,9 @@ def infer(op_type: str, inputs: Sequence[TensorSpec | None], attrs: Mapping[str,
 
 
 def evaluate(call: OpCall, arrays: Sequence[Array | None]) -> list[Array]:
-    """Outputs of a call whose inputs are all known."""
+    """Outputs of a call whose inputs are all known; of virtual ones they are virtual."""
+    if any(is_virtual(a) for a in arrays):
+        return [virtual(spec.logical_shape, numpy_dtype(spec.dtype)) for spec in call.outputs]
     ops.load(kernels=False)
     with np.errstate(all="ignore"):
         return list(ops.values(call, list(arrays)))

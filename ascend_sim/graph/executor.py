@@ -157,8 +157,10 @@ class LoadedModel:
     them; variant 0 is an example). `ports` describes the tensors of one variant; ``inputs`` and ``outputs`` have -1.
     """
 
-    def __init__(self, source: OmFile) -> None:
+    def __init__(self, source: OmFile, graphs: Sequence[tuple[Graph, MemoryPlan]] | None = None) -> None:
+        """``graphs`` are compiled ones without weights, for times only; by default those of ``source``."""
         self.source = source
+        self.has_values = graphs is None
         self.name = source.name
         self.inputs: tuple[IoDesc, ...] = source.in_out.inputs
         self.outputs: tuple[IoDesc, ...] = source.in_out.outputs
@@ -172,7 +174,7 @@ class LoadedModel:
         self._shapes: dict[tuple[tuple[int, ...], ...], int] = {}
         self._specializer: Specializer | None = None
         if source.body is not None:
-            graphs = source.graphs()
+            graphs = graphs or source.graphs()
             self._variants = [_Variant(graph, plan) for graph, plan in graphs]
             if self.gears and len(graphs) != len(self.gears):
                 raise OmError(f"the model has {len(self.gears)} gears and {len(graphs)} graphs", PARAM_INVALID)
@@ -337,6 +339,8 @@ class LoadedModel:
         """
         chosen = self._variant(variant)
         graph = chosen.graph
+        if not self.has_values:
+            raise OmError(f"model {self.name!r} was read without its weights: it has times, but no values")
         inputs = self._data(inputs)
         if len(inputs) != len(graph.inputs):
             raise ValueError(f"model {self.name!r} has {len(graph.inputs)} inputs, {len(inputs)} are given")

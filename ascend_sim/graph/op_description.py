@@ -182,6 +182,8 @@ def _check(graph: Graph, node: Node) -> None:
         raise AtcError("E10030", f"operator {node.type}: {error}") from None
     for i, (name, spec) in enumerate(zip(node.outputs, inferred, strict=False)):
         given = graph.specs[name]
+        if (given.logical_shape, spec.logical_shape) == ((1,), ()):  # descriptions have no other way to say scalar
+            continue
         if given.logical_shape != spec.logical_shape and given.shape != spec.shape:
             raise AtcError("E10027", f"operator {node.type}: shape of output {i} is {list(given.logical_shape)}, its "
                            f"inputs and attributes give {list(spec.logical_shape)}")  # fmt: skip

@@ -28,6 +28,32 @@ def filter_kinds(graph: Graph) -> dict[str, int]:
     return kinds
 
 
+def merged(groups: int, logical: tuple[int, ...]) -> tuple[int, int, int]:
+    """(merged groups, C1, N1) of a grouped filter [N, C / groups, Kh, Kw]: groups share dense blocks of 16 channels."""
+    from ascend_sim.kernels.conv2d import merged_groups
+
+    return merged_groups(groups, logical[1], logical[0] // groups)
+
+
+def _merge(x: Array, groups: int) -> Array:
+    """[N, C, Kh, Kw] of several groups -> [merged groups, n, c, Kh, Kw] with the groups of one on its diagonal."""
+    n, c, kh, kw = x.shape
+    count, rows = merged(groups, x.shape)[0], n // groups
+    each = -(-groups // count)
+    out = np.zeros((count, each * rows, each * c, kh, kw), x.dtype)
+    for g, part in enumerate(np.split(x, groups)):
+        i = g % each
+        out[g // each, i * rows : (i + 1) * rows, i * c : (i + 1) * c] = part
+    return out
+
+
+def _unmerge(y: Array, groups: int, rows: int, c: int) -> Array:
+    each = y.shape[1] // rows
+    parts = [y[g // each, g % each * rows : (g % each + 1) * rows, g % each * c : (g % each + 1) * c]
+             for g in range(groups)]  # fmt: skip
+    return np.concatenate(parts)
+
+
 def _diagonal(x: Array, c0: int) -> Array:
     """[C, 1, Kh, Kw] -> (C1*Kh*Kw, 1, 16, C0) with channel i of a block at (i, i)."""
     c, _, kh, kw = x.shape
@@ -80,7 +106,7 @@ def to_storage(array: Array, spec: TensorSpec, kind: int = 1) -> Array:
         elif kind == 1:
             stored = layout.oihw_to_fractal_z(array, c0)
         else:
-            stored = np.concatenate([layout.oihw_to_fractal_z(part, c0) for part in np.split(array, kind)])
+            stored = np.concatenate([layout.oihw_to_fractal_z(part, c0) for part in _merge(array, kind)])
     elif spec.format == "FRACTAL_NZ":
         stored = layout.nd_to_nz(array, spec.shape[-1])
         stored = stored.reshape(spec.shape)
@@ -105,8 +131,11 @@ def from_storage(data: bytes | memoryview, spec: TensorSpec, kind: int = 1) -> A
             return _undiagonal(stored, logical)
         if kind == 1:
             return layout.fractal_z_to_oihw(stored, (n, c, kh, kw))
-        parts = np.split(stored, kind)
-        return np.concatenate([layout.fractal_z_to_oihw(part, (n // kind, c, kh, kw)) for part in parts])
+        count = merged(kind, logical)[0]
+        each = -(-kind // count)
+        shape = (each * (n // kind), each * c, kh, kw)
+        parts = [layout.fractal_z_to_oihw(part, shape) for part in np.split(stored, count)]
+        return _unmerge(np.stack(parts), kind, n // kind, c)
     if spec.format == "FRACTAL_NZ":
         m, k = logical[-2:]
         *lead, k1, m1, m0, k0 = stored.shape

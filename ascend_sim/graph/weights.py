@@ -36,6 +36,19 @@ def lay_out(variants: Sequence[tuple[Graph, MemoryPlan]]) -> bytes:
     return b"".join(parts)
 
 
+def lay_out_sizes(graph: Graph, plan: MemoryPlan) -> None:
+    """Places of all constants by their sizes alone; the plan learns the total."""
+    offsets: dict[str, int] = {}
+    end = 0
+    for name in constants_in_order(graph):
+        offsets[name] = end
+        end += aligned(max(graph.specs[name].nbytes, 1))
+    for name, place in plan.places.items():
+        if place.region == "weight":
+            plan.places[name] = Place("weight", offsets[_constant(graph, name, offsets)], place.nbytes)
+    plan.weight_size = end
+
+
 def places_by_content(graph: Graph, plan: MemoryPlan, weights: memoryview) -> dict[tuple[str, bytes], int]:
     """(format, digest of the storage bytes) -> offset in the weights, of the constants of a loaded graph."""
     known = {}

@@ -16,6 +16,7 @@ from ascend_sim.graph.onnx_import import (
     control,
     convolution,
     elementwise,
+    gradient,
     indexing,
     logic,
     matmul,
@@ -29,6 +30,7 @@ from ascend_sim.graph.onnx_import import (
     sequences,
     shape,
     spectral,
+    strings,
     vision,
 )
 from ascend_sim.graph.onnx_import.context import Importer, Table
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
 
 FAMILIES = (
-    activation, bitwise, constants, control, convolution, elementwise, indexing, logic, matmul, movement,
-    normalization, pooling, quantized, recurrent, reduction, resize, sequences, shape, spectral, vision,
+    activation, bitwise, constants, control, convolution, elementwise, gradient, indexing, logic, matmul, movement,
+    normalization, pooling, quantized, recurrent, reduction, resize, sequences, shape, spectral, strings, vision,
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from ascend_sim import ops
 from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.evaluate import constant_spec, evaluate, infer
 from ascend_sim.graph.ir import Graph, Node
+from ascend_sim.graph.virtual import is_virtual
 from ascend_sim.ops.schema import ITEM_BITS, OpCall, TensorSpec, freeze_attrs
 
 FOLD_LIMIT_BYTES = 1 << 30  # results larger than this stay operators
@@ -195,7 +196,7 @@ class Importer:
         """Make ``name`` a constant."""
         if array.dtype == object:
             raise self.error(f"tensor {name!r} holds strings, which the device cannot process")
-        array = np.ascontiguousarray(array) if array.ndim else array
+        array = np.ascontiguousarray(array) if array.ndim and not is_virtual(array) else array
         spec = constant_spec(array)
         self.check_size(spec, f"constant {name!r}")
         self.graph.constants[name] = array

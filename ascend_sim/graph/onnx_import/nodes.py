@@ -11,6 +11,7 @@ import numpy as np
 
 from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
+from ascend_sim.graph.virtual import array_of, stripped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,8 @@ def read_array(tensor: Any) -> np.ndarray[Any, Any]:
     """The array of a TensorProto. Raises `AtcError` for one that is damaged."""
     from onnx import numpy_helper
 
+    if stripped(tensor):
+        return array_of(tensor)
     try:
         return np.asarray(numpy_helper.to_array(tensor))
     except (ValueError, TypeError, KeyError, OverflowError) as error:

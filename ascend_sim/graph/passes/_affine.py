@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.graph.edit import Editor
 from ascend_sim.graph.ir import Graph, Node
+from ascend_sim.graph.virtual import is_virtual
 
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "Conv2DTransposeD")
 MATMULS = ("MatMulV2", "BatchMatMulV2")
@@ -45,6 +46,8 @@ def can_change(graph: Graph, node: Node) -> bool:
 
 
 def _scaled_weights(node: Node, weights: Array, scale: Array) -> Array:
+    if is_virtual(weights):
+        return weights
     wide = weights.astype(np.float64)
     if node.type in ("Conv2D", "DepthwiseConv2D"):
         return wide * scale.reshape(-1, *(1,) * (wide.ndim - 1))
@@ -65,7 +68,7 @@ def scale_output(editor: Editor, node: Node, scale: Array | None, shift: Array |
     bias = graph.constants[inputs[2]].reshape(-1).astype(np.float64) if inputs[2] else None
     if scale is not None:
         inputs[1] = editor.add_constant(
-            f"{node.name}/weights", _scaled_weights(node, weights, scale).astype(weights.dtype)
+            f"{node.name}/weights", _scaled_weights(node, weights, scale).astype(weights.dtype, copy=False)
         )
         bias = None if bias is None else bias * scale
     if shift is not None:

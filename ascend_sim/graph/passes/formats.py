@@ -14,6 +14,7 @@ from ascend_sim.graph.edit import Editor
 from ascend_sim.graph.ir import Graph, Node
 from ascend_sim.graph.options import PassOptions
 from ascend_sim.graph.passes._affine import CONVOLUTIONS, MATMULS
+from ascend_sim.graph.storage import merged
 from ascend_sim.isa.legality import rules_for
 from ascend_sim.ops.schema import ITEM_BITS, TensorSpec
 from ascend_sim.soc import Soc
@@ -49,11 +50,11 @@ def stored(spec: TensorSpec, fmt: str) -> TensorSpec:
 
 
 def fractal_z(spec: TensorSpec, groups: int, dtype: str) -> TensorSpec:
-    """FRACTAL_Z storage of a filter [N, C, Kh, Kw], one stack of fractals per group."""
+    """FRACTAL_Z storage of a filter [N, C, Kh, Kw]; groups that share blocks of 16 channels are merged."""
     n, c, kh, kw = spec.logical_shape
     c0 = c0_of(dtype)
-    per_group = n // groups
-    shape = (groups * -(-c // c0) * kh * kw, -(-per_group // N0), N0, c0)
+    count, c1, n1 = (1, -(-c // c0), -(-n // N0)) if groups == 1 else merged(groups, spec.logical_shape)
+    shape = (count * c1 * kh * kw, n1, N0, c0)
     return TensorSpec(shape, dtype, "FRACTAL_Z", (n, c, kh, kw), "NCHW")
 
 

@@ -17,6 +17,7 @@ from ascend_sim.graph.evaluate import constant_spec
 from ascend_sim.graph.ir import Graph, Node
 from ascend_sim.graph.options import CompileOptions, PassOptions
 from ascend_sim.graph.passes._affine import CUBE
+from ascend_sim.graph.virtual import is_virtual, virtual
 from ascend_sim.isa.legality import rules_for
 from ascend_sim.ops.dtypes import numpy_dtype
 from ascend_sim.ops.schema import TensorSpec
@@ -35,6 +36,12 @@ def _clipped(value: NDArray[Any]) -> NDArray[np.float16]:
         large = np.isinf(half) & np.isfinite(value)
         half[large] = np.copysign(np.float16(FP16_MAX), half[large])
     return half
+
+
+def _as_type(value: NDArray[Any], dtype: str) -> NDArray[Any]:
+    if is_virtual(value):
+        return virtual(value.shape, numpy_dtype(dtype))
+    return _clipped(value) if dtype == "float16" else value.astype(numpy_dtype(dtype))
 
 
 def _target(node: Node, mode: str, soc: Soc) -> str | None:
@@ -79,7 +86,7 @@ class _Caster:
             return self.made[key]
         value = editor.constant(name)
         if value is not None:
-            cast = _clipped(value) if dtype == "float16" else value.astype(numpy_dtype(dtype))
+            cast = _as_type(value, dtype)
             new = editor.add_constant(f"{name}/{dtype}", cast)
             editor.graph.specs[new] = constant_spec(cast, spec.format)
         else:

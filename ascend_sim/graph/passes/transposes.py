@@ -17,6 +17,7 @@ from ascend_sim.graph.ir import Graph, Node
 from ascend_sim.graph.options import PassOptions
 from ascend_sim.graph.passes import cleanup
 from ascend_sim.graph.passes._steps import ELEMENTWISE
+from ascend_sim.graph.virtual import is_virtual
 from ascend_sim.ops.schema import TensorSpec
 
 TURN = "TransposeD"
@@ -127,7 +128,9 @@ def _operands(editor: Editor, node: Node, perm: Sequence[int]) -> list[str] | No
                 return None
             full = value.reshape((1,) * (len(perm) - value.ndim) + value.shape)
             back = np.argsort(perm)
-            found.append(editor.add_constant(f"{name}/turned", np.ascontiguousarray(full.transpose(back))))
+            turned = full.transpose(back)
+            turned = turned if is_virtual(value) else np.ascontiguousarray(turned)
+            found.append(editor.add_constant(f"{name}/turned", turned))
         else:
             return None
     return found
