@@ -172,7 +172,8 @@ def prepare(
         return given
     chosen = []
     for index, (spec, wanted) in enumerate(zip(given, out_specs, strict=True)):
-        if spec is None or any(d < 0 for d in spec.shape):
+        scalar = spec is not None and spec.logical_shape == (1,) and wanted.logical_shape == ()
+        if spec is None or any(d < 0 for d in spec.shape) or (scalar and spec.dtype == wanted.dtype):
             chosen.append(wanted)
             continue
         if spec.dtype != wanted.dtype or spec.logical_shape != wanted.logical_shape:

@@ -243,3 +243,19 @@ def test_strided_formats(program: Program) -> None:
     assert case.run("Relu") == 0, acl.get_recent_err_msg()
     got = case.result(np.float16).reshape(1, 2, 4, 4, 16)
     assert np.array_equal(got, np.maximum(stored, 0))
+
+
+def test_a_scalar_output_may_be_described_as_one_element(program: Program) -> None:
+    """Descriptions of pyACL programs call a scalar [1]."""
+    data = np.random.default_rng(0).standard_normal(1000).astype(np.float16)
+    address, nbytes = program.upload(data)
+    out, stream = program.empty(4), program.stream()
+    axis = bytes(4)
+    descs = [acl.create_tensor_desc(1, [1000], 2), acl.create_tensor_desc(3, [1], 2)]
+    assert acl.set_tensor_const(descs[1], acl.util.bytes_to_ptr(axis), 4) == 0
+    ret = acl.op.execute_v2(
+        "ArgMaxV2", descs, [acl.create_data_buffer(address, nbytes), acl.create_data_buffer(0, 0)],
+        [acl.create_tensor_desc(3, [1], 2)], [acl.create_data_buffer(out, 4)], acl.op.create_attr(), stream,
+    )  # fmt: skip
+    assert ret == 0 and acl.rt.synchronize_stream(stream) == 0
+    assert program.download(out, 4, np.int32)[0] == data.argmax()
