@@ -46,6 +46,15 @@ def storage(spec: TensorSpec, target: str, groups: tuple[int, int, int] | None =
     return replace(spec, shape=shape, format=target, origin_shape=logical, origin_format=origin, const=None)
 
 
+def plain_image(call: OpCall, default: str = "NCHW") -> bool:
+    """Whether the first input is a float16 picture in planes, which kernels of channel blocks take through TransData.
+    ``default``: order of axes of an operator that does not say."""
+    x = call.inputs[0]
+    if x is None or x.dtype != "float16" or x.format not in ("NCHW", "ND") or len(x.shape) != 4:
+        return False
+    return bool(call.attr("data_format", default if x.format == "ND" else "NCHW") == "NCHW")
+
+
 def trans_data(src: TensorSpec, dst: TensorSpec, soc: Soc) -> Launches:
     """Launches that convert ``src`` to the layout of ``dst``. Raises `NoKernel` when there is no such kernel."""
     plan = find_kernel("TransData")

@@ -17,6 +17,7 @@ from ascend_sim.ops.values.pooling import pool_window
 
 from ._depthwise import DepthProblem
 from ._flat import global_tensor
+from ._layouts import around, plain_image
 from ._spatial import spatial_launch
 from ._sync import Pipeline, walk
 from ._vector import BLOCK, MAX_REPEATS, REPEAT, align, ceil_div, deal, vector_cores
@@ -255,6 +256,8 @@ def shares_of(
 def plan_pool(call: OpCall, soc: Soc) -> list[asc.Launch]:
     x, y = call.inputs[0], call.outputs[0]
     average = call.type.startswith("Avg")
+    if plain_image(call, "NCHW" if call.type.endswith(("V2", "V3")) else "NHWC"):
+        return around(call, soc, {0: "NC1HWC0"}, "NC1HWC0", plan_pool)
     if x is None or x.format != "NC1HWC0" or x.dtype != "float16" or x.shape[-1] != C0:
         raise NoKernel(f"{call.type} outside float16 NC1HWC0")
     n, c1, h, w, _ = x.shape
@@ -347,5 +350,7 @@ def plan_global_pool(call: OpCall, soc: Soc) -> list[asc.Launch]:
     x, y = call.inputs[0], call.outputs[0]
     if x is None:
         raise NoKernel("no input")
+    if plain_image(call):
+        return around(call, soc, {0: "NC1HWC0"}, "NC1HWC0", plan_global_pool)
     average = call.type == "GlobalAveragePool"
     return [spatial_launch(x, y, "sum" if average else "max", average, soc)]

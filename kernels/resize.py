@@ -20,6 +20,7 @@ from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.values import resize as values
 
 from ._flat import global_tensor, vector_copy
+from ._layouts import around, plain_image
 from ._sync import Pipeline, walk
 from ._vector import BLOCK, ceil_div, deal, vector_cores
 
@@ -279,6 +280,8 @@ def row_repeats(row: tuple[int, ...]) -> int:
 
 @kernel("ResizeNearestNeighborV2", "ResizeNearestNeighborV2D", "ResizeBilinearV2", "ResizeBilinearV2D")
 def plan_image(call: OpCall, soc: Soc) -> list[asc.Launch]:
+    if plain_image(call):
+        return around(call, soc, {0: "NC1HWC0"}, "NC1HWC0", plan_image)
     x, y = call.inputs[0], call.outputs[0]
     if x is None:
         raise NoKernel("no input")
@@ -295,6 +298,8 @@ def plan_image(call: OpCall, soc: Soc) -> list[asc.Launch]:
 
 @kernel("Resize")
 def plan_resize(call: OpCall, soc: Soc) -> list[asc.Launch]:
+    if plain_image(call):
+        return around(call, soc, {0: "NC1HWC0"}, "NC1HWC0", plan_resize)
     x, y = call.inputs[0], call.outputs[0]
     if x is None or len(x.logical_shape) != 4:
         raise NoKernel("Resize of other than images")

@@ -175,3 +175,17 @@ def test_integer_upscaling(run_op: Any, close: Any, chip: str, factor: int) -> N
     scales = np.asarray([1, 1, factor, factor], np.float32)
     attrs = {"coordinate_transformation_mode": "asymmetric", "mode": "nearest", "nearest_mode": "floor"}
     close(*run_op("Resize", [x, None, scales], chip, formats=BLOCKS, const=(2,), **attrs))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_plain_pictures_go_through_channel_blocks(run_op: Any, close: Any, chip: str) -> None:
+    """NCHW in and out: TransData, the kernel, TransData."""
+    x = half(0, 2, 20, 12, 15)
+    attrs = window((3, 3), (2, 2), (1, 1, 1, 1), data_format="NCHW")
+    close(*run_op("MaxPoolV3", [x], chip, **attrs))
+    close(*run_op("AvgPoolV2", [x], chip, **attrs), ulps=1, absolute=1e-3)
+    close(*run_op("GlobalAveragePool", [x], chip), ulps=1, absolute=1e-4)
+    close(*run_op("ResizeBilinearV2D", [x], chip, size=(9, 20)), ulps=1, absolute=2e-3)
+    scales = np.asarray([1, 1, 2, 2], np.float32)
+    ways = {"coordinate_transformation_mode": "asymmetric", "mode": "nearest", "nearest_mode": "floor"}
+    close(*run_op("Resize", [x, None, scales], chip, const=(2,), **ways))
