@@ -16,6 +16,7 @@ from ascend_sim.profiling.scopes import Scopes, step_number
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 
+ASYNC_NPU, FORWARD_BACKWARD = 2 << 32, 3 << 32  # flows are told apart by number, also of different categories
 PYTHON = (0, "Python")  # layer and name of the framework's process
 
 
@@ -64,11 +65,12 @@ def _flows(store: EventStore, scopes: Scopes) -> Iterator[TraceEvent]:
         source = {"pid": _pid(), "tid": op.thread, "ts": timeline.stamp(op.start)}
         target = {"pid": timeline.process_id(timeline.HARDWARE, task.device), "tid": task.stream,
                   "ts": timeline.stamp(task.start)}  # fmt: skip
-        yield from _flow("async_npu", timeline.stamp(task.start), source, target)
+        yield from _flow("async_npu", ASYNC_NPU | len(seen), source, target)
 
 
 def _forward_backward(scopes: Scopes) -> Iterator[TraceEvent]:
     forward: dict[int, Event] = {}
+    found = 0
     for op in sorted(scopes.ops, key=lambda e: e.start):
         number = op.args.get("sequence", -1)
         if number < 0:
@@ -77,10 +79,11 @@ def _forward_backward(scopes: Scopes) -> Iterator[TraceEvent]:
             forward[number] = op
         elif number in forward:
             ends = [{"pid": _pid(), "tid": e.thread, "ts": timeline.stamp(e.start)} for e in (forward.pop(number), op)]
-            yield from _flow("fwdbwd", str(number), *ends)
+            yield from _flow("fwdbwd", FORWARD_BACKWARD | found, *ends)
+            found += 1
 
 
-def _flow(category: str, ident: str, source: dict[str, Any], target: dict[str, Any]) -> Iterator[TraceEvent]:
-    common = {"name": category, "cat": category, "id": ident}
+def _flow(category: str, ident: int, source: dict[str, Any], target: dict[str, Any]) -> Iterator[TraceEvent]:
+    common = {"name": category, "cat": category, "id": str(ident)}
     yield common | {"ph": "s"} | source
     yield common | {"ph": "f", "bp": "e"} | target

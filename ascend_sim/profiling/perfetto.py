@@ -1,50 +1,91 @@
-"""Chrome trace events that Perfetto loads: host threads, streams, copies and kernels with their counters."""
+"""Chrome trace events that Perfetto loads: host threads, streams, copies and kernels with their counters.
+
+Perfetto counts in whole nanoseconds and drops slices of a thread that overlap without one being inside the other: both
+ends are rounded, and what overlaps goes to rows of its own (`lanes`).
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ascend_sim.profiling.spans import Span
 from ascend_sim.profiling.store import timings
 from ascend_sim.runtime.observe import Event
 
-HOST_PID = 1
+HOST_PID, DEVICE_PID = 1, 100
+LANE = 1 << 20  # rows of one thread are numbered this far apart
 
 
 def write(events: Iterable[Event], path: Path) -> int:
-    """Write the timeline; returns the number of slices. Times are microseconds with ps kept as decimals."""
+    """Write the timeline; returns the number of slices. Times are microseconds, in whole nanoseconds."""
     rows = list(_trace_events(list(events)))
     path.write_text(json.dumps({"displayTimeUnit": "ns", "traceEvents": rows}))  # dumps: dump is ten times slower
     return sum(r["ph"] == "X" for r in rows)
 
 
 def _trace_events(events: list[Event]) -> Iterable[dict[str, Any]]:
-    seen: set[tuple[int, int]] = set()
+    rows: dict[tuple[int, int], list[Event]] = defaultdict(list)
     for event in sorted(events, key=lambda e: (e.start, -e.end)):
         if event.kind == "memory":
-            args = {"KiB": event.args.get("allocated", 0) / 1024}
-            name = f"memory {event.args.get('component', '')}".strip()
-            yield {"ph": "C", "name": name, "pid": 100 + event.device, "ts": event.start / 1e6, "args": args}
-            continue
-        host = event.stream < 0
-        pid, tid = (HOST_PID, event.thread) if host else (100 + event.device, event.stream)
-        if (pid, tid) not in seen:
-            yield from _names(pid, tid, host, event, seen)
-        yield {
-            "ph": "X", "name": event.name, "cat": event.kind, "pid": pid, "tid": tid,
-            "ts": event.start / 1e6, "dur": event.duration / 1e6, "args": _args(event),
-        }  # fmt: skip
+            yield _memory(event)
+        else:
+            rows[(HOST_PID, event.thread) if event.stream < 0 else (DEVICE_PID + event.device, event.stream)].append(
+                event
+            )
+    named: set[int] = set()
+    for (pid, tid), mine in sorted(rows.items()):
+        if pid not in named:
+            named.add(pid)
+            name = "Host" if pid == HOST_PID else f"NPU {pid - DEVICE_PID}"
+            yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+        what = f"Thread {tid}" if pid == HOST_PID else f"Stream {tid}"
+        for depth, lane in enumerate(lanes([(ns(e.start), ns(e.end)) for e in mine])):
+            row = tid + depth * LANE
+            name = f"{what} ({depth + 1})" if depth else what
+            yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": row, "args": {"name": name}}
+            for index in lane:
+                event = mine[index]
+                start, end = ns(event.start), ns(event.end)
+                yield {
+                    "ph": "X", "name": event.name, "cat": event.kind, "pid": pid, "tid": row, "ts": start / 1000,
+                    "dur": (end - start) / 1000, "args": _args(event),
+                }  # fmt: skip
 
 
-def _names(pid: int, tid: int, host: bool, event: Event, seen: set[tuple[int, int]]) -> Iterable[dict[str, Any]]:
-    if not any(p == pid for p, _ in seen):
-        name = "Host" if host else f"NPU {event.device}"
-        yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
-    seen.add((pid, tid))
-    name = f"Thread {tid}" if host else f"Stream {tid}"
-    yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
+def ns(ps: int) -> int:
+    return (ps + 500) // 1000
+
+
+def lanes(spans: Sequence[Span]) -> list[list[int]]:
+    """Indices of ``spans`` (in order of start, the longer first) dealt to as few rows as it takes for those of a row
+    to be disjoint or inside each other."""
+    rows: list[list[int]] = []
+    open_: list[list[int]] = []  # ends of the spans that are open in each row, the outermost first
+    for index, (start, end) in enumerate(spans):
+        row = 0
+        while row < len(rows):
+            ends = open_[row]
+            while ends and ends[-1] <= start:
+                ends.pop()
+            if not ends or end <= ends[-1]:
+                break
+            row += 1
+        else:
+            rows.append([])
+            open_.append([])
+        rows[row].append(index)
+        open_[row].append(end)
+    return rows
+
+
+def _memory(event: Event) -> dict[str, Any]:
+    name = f"memory {event.args.get('component', '')}".strip()
+    return {"ph": "C", "name": name, "pid": DEVICE_PID + event.device, "ts": ns(event.start) / 1000,
+            "args": {"KiB": event.args.get("allocated", 0) / 1024}}  # fmt: skip
 
 
 def _args(event: Event) -> dict[str, Any]:
