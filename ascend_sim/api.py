@@ -140,8 +140,8 @@ class Simulator:
         return self.report(call, timing)
 
     def model(self, model: LoadedModel, *, l2: str = "warm", variant: int = 0) -> Report:
-        """Time of one execution of a compiled network; ``warm`` is the second run. ``variant`` is the index of a
-        dynamic batch size."""
+        """Time of one execution of a compiled network; ``warm`` is the second run. ``variant`` is that of a model whose
+        shapes are open (`LoadedModel.variant_for_gear`, `LoadedModel.variant_for_shapes`)."""
         cache = _fresh(self.soc, l2)
         if l2 == "warm":
             for _ in model.operator_timings(self.soc, cache, variant=variant):
@@ -150,7 +150,7 @@ class Simulator:
             (self.report(node.call, timing, node.name), timing)
             for node, timing in model.operator_timings(self.soc, cache, variant=variant)
         ]
-        batch = model.dynamic_batch[variant] if model.dynamic_batch else _batch(model)
+        batch = _batch(model, variant)
         return self._network(model.name, parts, batch)
 
     def report(self, call: OpCall, timing: OpTiming, name: str = "") -> Report:
@@ -269,9 +269,12 @@ def _fresh(soc: Soc, state: str) -> L2:
     return l2
 
 
-def _batch(model: LoadedModel) -> int:
+def _batch(model: LoadedModel, variant: int = 0) -> int:
     """First dimension of the first input with more than one."""
-    return model.inputs[0].dims[0] if model.inputs and len(model.inputs[0].dims) > 1 else 1
+    if model.dynamic_batch:
+        return model.dynamic_batch[variant]
+    inputs = model.ports(variant)[0] if model.executable else model.inputs
+    return max(inputs[0].dims[0], 1) if inputs and len(inputs[0].dims) > 1 else 1
 
 
 def _sum_bytes(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
