@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,9 @@ def filter_kinds(graph: Graph) -> dict[str, int]:
 
 def merged(groups: int, logical: tuple[int, ...]) -> tuple[int, int, int]:
     """(merged groups, C1, N1) of a grouped filter [N, C / groups, Kh, Kw]: groups share dense blocks of 16 channels."""
-    from ascend_sim.kernels.conv2d import merged_groups
-
-    return merged_groups(groups, logical[1], logical[0] // groups)
+    conv2d: Any = import_module("ascend_sim.kernels.conv2d")  # installed under this name from another folder
+    count, c1, n1 = conv2d.merged_groups(groups, logical[1], logical[0] // groups)
+    return count, c1, n1
 
 
 def _merge(x: Array, groups: int) -> Array:

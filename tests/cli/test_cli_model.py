@@ -28,7 +28,8 @@ def network(width: int = 64, layers: int = 2) -> onnx.ModelProto:
     nodes, weights, last = [], [], "x"
     for i in range(layers):
         weights.append(numpy_helper.from_array(random.standard_normal((width, width)).astype(np.float32), f"w{i}"))
-        nodes += [helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"]), helper.make_node("Relu", [f"m{i}"], [f"r{i}"])]
+        nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"]))
+        nodes.append(helper.make_node("Relu", [f"m{i}"], [f"r{i}"]))
         last = f"r{i}"
     shape = ["n", width]
     graph = helper.make_graph(
@@ -53,7 +54,8 @@ def said(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
 
 def test_chips_and_batches_in_one_table(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     runs = said(capsys, path, "--soc", "Ascend310P3,Ascend910B4", "--batch", "1,64,1024")["runs"]
-    assert [(r["soc"], r["batch"]) for r in runs] == [(s, b) for s in ("Ascend310P3", "Ascend910B4") for b in (1, 64, 1024)]
+    chips, batches = ("Ascend310P3", "Ascend910B4"), (1, 64, 1024)
+    assert [(r["soc"], r["batch"]) for r in runs] == [(chip, batch) for chip in chips for batch in batches]
     assert runs[0]["us"] < runs[2]["us"] and not any(r["estimated"] for r in runs)
     alone = said(capsys, path, "--soc", "Ascend310P3", "--batch", "64")
     assert (alone["us"], alone["batch"]) == (runs[1]["us"], 64) and len(alone["ops"]) >= 2
