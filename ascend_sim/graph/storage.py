@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod
 from importlib import import_module
+from math import prod
 from typing import Any
 
 import numpy as np
