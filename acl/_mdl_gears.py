@@ -163,4 +163,15 @@ def set_input_dynamic_dims(model_id: int, dataset: int, index: int, dims: dict[s
         return errors.bad("dims", dims, 'a dict with "dimCount" and "dims"')
     if not 0 <= count <= len(values):
         return errors.bad("dims dimCount", count, f"at most {len(values)}, the number of dims")
-    return _choose(model_id, dataset, index, "dims", [int(v) for v in values[:count]])
+    given = [int(v) for v in values[:count]]
+    model = _model.find(model_id)
+    if model is None:
+        return errors.GE_MODEL_ID
+    if model.loaded.kind in ("batch", "image"):  # all dimensions name a gear of these, too
+        for variant, gear in enumerate(model.loaded.gears):
+            ports = [p for p in model.ports(variant)[0] if p.name != CHOICE]
+            if given == [d for port in ports for d in port.dims]:
+                return _choose(model_id, dataset, index, model.loaded.kind, list(gear))
+        listed = "; ".join(",".join(map(str, g)) for g in model.loaded.gears)
+        return errors.fail(errors.GE_BATCH_NAME, f"{given} are the dimensions of no gear; the gears are {listed}.")
+    return _choose(model_id, dataset, index, "dims", given)

@@ -116,6 +116,12 @@ def test_gears_of_a_batch(program: Program, fails: Fails) -> None:
         assert acl.mdl.get_cur_output_dims(model.desc, 0)[0]["dims"] == [batch, 3, 1, 1]
         assert model.execute() == 0
         assert np.allclose(model.out((batch, 3, 1, 1)), pooled(x), atol=2e-3)
+    dims = {"name": "", "dimCount": 4, "dims": [2, 3, 8, 8]}
+    assert acl.mdl.set_input_dynamic_dims(model.id, model.inputs, choice, dims) == 0
+    assert acl.mdl.get_cur_output_dims(model.desc, 0)[0]["dims"] == [2, 3, 1, 1]
+    fails(
+        acl.mdl.set_input_dynamic_dims(model.id, model.inputs, choice, {**dims, "dims": [3, 3, 8, 8]}), 145013, "no gear"
+    )
     # the choice lies in the buffer: another dataset with it needs no call of its own
     again = acl.mdl.create_dataset()
     for index in range(2):
