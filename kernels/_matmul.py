@@ -46,7 +46,7 @@ class MatmulPlan:
     (ND) or between its column panels (NZ); ``out_matrix``: elements of one C; ``nd2nz``: DMA turns rows into fractals;
     ``window_loads``: one im2col load instead of several fractal loads; ``hf32``: rounded float32; ``work``: tiles of
     each core, where they are not those of `tiles_of`; ``bias_pitch``: elements between the bias rows of the matrices of
-    B (0: one row); ``atomic``: batches are parts of one sum and add to C, which starts from zero."""
+    B (0: one row)."""
 
     problem: MatmulProblem
     tiling: MatmulTiling
@@ -64,7 +64,6 @@ class MatmulPlan:
     hf32: bool = False
     work: tuple[tuple[Tile, ...], ...] = ()
     bias_pitch: int = 0
-    atomic: bool = False
 
     @property
     def k0(self) -> int:
@@ -224,8 +223,6 @@ class CubeSide:
         plan, t = self.plan, self.t
         if plan.hf32:
             asc.set_hf32_mode(True)
-        if plan.atomic:
-            asc.set_atomic_add("float32")
         tiles = self.tiles = tiles_of(plan, self.block)
         rings: list[Any] = [self.a_ring, self.b_ring, self.l0] + ([self.table] if self.table else [])
         for ring in rings:
@@ -235,8 +232,6 @@ class CubeSide:
         for ring in rings:
             ring.close()
         self.out.close()
-        if plan.atomic:
-            asc.set_atomic_none()
 
     def _units(self) -> Iterator[Unit]:
         """Tiles, cut along K into what the more frequent of the two transfers brings."""

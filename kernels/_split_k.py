@@ -1,8 +1,9 @@
-"""Products with a long K and a small result: the cores split K and add their parts in memory.
+"""Products with a long K and a small result: the cores split K, and the vector cores add their parts.
 
-Parts of K are batches whose matrices overlap in one C: `Source.matrix` is the distance between parts. The result starts
-from zeros and is kept in float32; 16-bit results are cast afterwards. The stock library sums the parts in fixed order
-on the vector cores (hicann/ops-nn, deterministic split-K); here they are added in the order in which cores arrive.
+Parts of K are batches: `Source.matrix` is the distance between them. Each leaves a float32 result in the workspace;
+these are summed in fixed order, so that the result does not depend on which core is done first (hicann/ops-nn,
+deterministic split-K, restated; there one MIX kernel, here launches one after the other), and cast where the output is
+narrower.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from ascend_sim.isa.layout import ceil_div
 from ascend_sim.ops.registry import find_kernel
 from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
 
-from ._clear import clear_launch
 from ._layouts import rewire
 from ._matmul import Source
 from ._matmul_tiling import MatmulProblem
@@ -22,7 +22,7 @@ from ._matmul_tiling import MatmulProblem
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
 
-SUM = ("workspace", 200)  # the float32 result
+PARTS, SUM = ("workspace", 200), ("workspace", 201)  # float32 results of the parts, and their sum
 
 
 def parts_of_k(p: MatmulProblem, soc: Soc) -> int:
@@ -46,15 +46,16 @@ def part(source: Source, size: int) -> Source:
     return replace(source, matrix=size if source.k_outer else size * source.pitch)
 
 
-def finish(launch: Any, y: TensorSpec, soc: Soc) -> list[Any]:
-    """Zeros before ``launch``, which adds to a float32 result, and a cast behind it where the output is narrower."""
-    plan = find_kernel("Cast")
-    assert plan is not None
-    wide = replace(y, dtype="float32", const=None)
-    if y.dtype == "float32":
-        return [clear_launch(wide.nbytes, ("out", 0), soc), launch]
-    cast = plan(OpCall("Cast", (wide,), (y,), freeze_attrs({"dst_type": y.dtype})), soc)
-    return [
-        clear_launch(wide.nbytes, SUM, soc), rewire(launch, {("out", 0): SUM}),
-        *(rewire(step, {("in", 0): SUM}) for step in cast),
-    ]  # fmt: skip
+def finish(launch: Any, y: TensorSpec, parts: int, soc: Soc) -> list[Any]:
+    """``launch``, which leaves ``parts`` results, the sum of these, and a cast where the output is not float32."""
+    add, cast = find_kernel("ReduceSumD"), find_kernel("Cast")
+    assert add is not None and cast is not None
+    wide = TensorSpec((y.size,), "float32")
+    call = OpCall("ReduceSumD", (TensorSpec((parts, y.size), "float32"),), (wide,), freeze_attrs({"axes": (0,)}))
+    narrow = y.dtype != "float32"
+    sums = {("in", 0): PARTS, ("out", 0): SUM if narrow else ("out", 0)}
+    steps = [rewire(launch, {("out", 0): PARTS}), *(rewire(step, sums) for step in add(call, soc))]
+    if narrow:
+        call = OpCall("Cast", (wide,), (replace(wide, dtype=y.dtype),), freeze_attrs({"dst_type": y.dtype}))
+        steps += [rewire(step, {("in", 0): SUM}) for step in cast(call, soc)]
+    return steps

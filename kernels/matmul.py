@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ascend_sim import asc
+from ascend_sim.isa.layout import ceil_div
 from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.schema import ITEM_BITS, OpCall, TensorSpec
 
@@ -67,9 +68,11 @@ def _formats(call: OpCall, soc: Soc) -> tuple[dict[int, str], str]:
     """Formats to run in: those of the call, fractals where rows are not whole 32-byte blocks on chips that move
     rows in such blocks only."""
     y = call.outputs[0]
-    if nd2nz(soc):
-        return {}, y.format
     wanted: dict[int, str] = {}
+    if nd2nz(soc):
+        if _large(call, soc):
+            wanted = {i: "FRACTAL_NZ" for i in (0, 1) if _awkward(call.inputs[i])}
+        return wanted, y.format
     for i in (0, 1):
         spec = call.inputs[i]
         assert spec is not None
@@ -77,6 +80,32 @@ def _formats(call: OpCall, soc: Soc) -> tuple[dict[int, str], str]:
             wanted[i] = "FRACTAL_NZ"
     out = y.format if y.format in FORMATS or y.logical_shape[-1] % 16 == 0 else "FRACTAL_NZ"
     return wanted, out
+
+
+def _large(call: OpCall, soc: Soc) -> bool:
+    """Whether the stock library takes MatMulV3 (hicann/ops-nn, restated): much work on every core with
+    cores that come out even, or matrices beyond the L2."""
+    a, b, y = call.inputs[0], call.inputs[1], call.outputs[0]
+    assert a is not None and b is not None
+    if not soc.chip.split_cores or len(a.logical_shape) != 2 or len(b.logical_shape) != 2:
+        return False
+    m, n = y.logical_shape
+    k, cores = a.size // m, soc.cores.ai_core_count
+    tiles = min(ceil_div(m, 128) * ceil_div(n, 256), ceil_div(m, 256) * ceil_div(n, 128))
+    fractals = ceil_div(m, 16) * ceil_div(n, 16) * ceil_div(k, 16)
+    if all(1024 <= size <= 10368 for size in (m, n, k)) and fractals // cores > 90000:
+        return tiles / (ceil_div(tiles, cores) * cores) > 0.7
+    sizes, l2 = (a.nbytes, b.nbytes, y.nbytes), soc.memory.l2_bytes
+    return m >= 1152 and n >= 960 and (sum(sizes) >= l2 or 3 * max(sizes) >= 2 * l2)
+
+
+def _awkward(spec: TensorSpec | None) -> bool:
+    """Rows of a 16-bit matrix that the transfer into L1 does not turn into fractals on the way: the vector cores bring
+    the whole matrix into fractals first (stock pre-pass; there one MIX kernel, here a launch of its own)."""
+    assert spec is not None
+    nbytes = spec.logical_shape[-1] * ITEM_BITS[spec.dtype] // 8
+    short = (nbytes <= 256 and nbytes % 32 == 0) or nbytes == 384
+    return spec.format not in FORMATS and ITEM_BITS[spec.dtype] == 16 and nbytes % 256 != 0 and not short
 
 
 def _source(spec: TensorSpec, trans: bool, right: bool, k0: int) -> Source:
@@ -134,13 +163,13 @@ def _launches(call: OpCall, soc: Soc, trans_a: bool, trans_b: bool) -> list[asc.
     )
     parts = 1 if steps or not rows else parts_of_k(problem, soc)
     if parts > 1:
-        size, out_matrix, a_of = k // parts, 0, tuple(range(parts))
+        size, a_of = k // parts, tuple(range(parts))
         b_of, source_a, source_b = a_of, part(source_a, size), part(source_b, size)
         problem = replace(problem, k=size, batch=parts)
     plan = _plan(
         soc, problem, a.dtype, "float32" if parts > 1 else y.dtype, source_a, source_b, a_of, b_of, out_pitch,
         out_matrix, rows, steps, operands.roles, None if bias is None else bias.dtype,
-        bool(call.attr("enable_hf32", False)), parts > 1,
+        bool(call.attr("enable_hf32", False)),
     )  # fmt: skip
     kind = cube_kind(soc)
     if plan.exit.kind == "mix":
@@ -149,23 +178,23 @@ def _launches(call: OpCall, soc: Soc, trans_a: bool, trans_b: bool) -> list[asc.
         operands = operands.with_workspace(plan.exit.middle, size)
     gm = operands.gm
     if parts > 1:
-        gm = (*gm[:-1], ("y", "float32", 4 * m * n, "out"))
+        gm = (*gm[:-1], ("y", "float32", 4 * parts * m * n, "out"))
     launch = asc.Launch(
         matmul_kernel, block_dim=plan.tiling.cores, kind=kind, args=operands.args, gm=gm, consts={"plan": plan},
         soc=soc, signature=lambda block: kinds_of(plan, block), code=cube_code(kind),
     )  # fmt: skip
-    return finish(launch, y, soc) if parts > 1 else [launch]
+    return finish(launch, y, parts, soc) if parts > 1 else [launch]
 
 
 @lru_cache(maxsize=4096)
 def _plan(
     soc: Soc, problem: MatmulProblem, dtype: str, out: str, a: Source, b: Source, a_of: tuple[int, ...],
     b_of: tuple[int, ...], out_pitch: int, out_matrix: int, rows: bool, steps: tuple[tuple[object, ...], ...],
-    roles: tuple[str, ...], bias: str | None, hf32: bool, atomic: bool = False,
+    roles: tuple[str, ...], bias: str | None, hf32: bool,
 ) -> MatmulPlan:  # fmt: skip
     leave = plan_exit(soc, "float32", out, steps, roles.count("extra"), bias, align(problem.n, 16), rows=rows)
     roles = (*roles, "work") if leave.kind == "mix" else roles
     return MatmulPlan(
         problem, tile(problem, cube_buffers(soc)), leave, dtype, a, b, a_of, b_of, out_pitch, out_matrix,
-        roles, nd2nz(soc), soc.chip.split_cores, hf32, atomic=atomic,
+        roles, nd2nz(soc), soc.chip.split_cores, hf32,
     )  # fmt: skip

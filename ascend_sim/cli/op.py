@@ -12,6 +12,7 @@ from ascend_sim.api import Report, Simulator
 from ascend_sim.cli.errors import CommandError
 from ascend_sim.cli.table import render
 from ascend_sim.graph.single_op import build_call
+from ascend_sim.ops.cost import check_types
 from ascend_sim.ops.schema import OpCall
 
 EXAMPLE = "example: ascend-sim op MatMulV2 --soc Ascend910B2 --input 4096x4096:float16 --input 4096x4096:float16"
@@ -35,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         chip = soc.load_soc(args.soc)
         call = build_call(args.type, args.input, dict(parse_attr(text) for text in args.attr))
+        check_types(call, chip)
         call, used = _watch(call)
         report = Simulator(chip).op(call, l2=args.l2)
     except (soc.SocError, ValueError) as error:

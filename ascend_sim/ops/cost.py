@@ -18,6 +18,7 @@ from ascend_sim.engine.result import KernelTiming
 from ascend_sim.engine.simulate import MATTERS, head_ps, simulate_kernel, weakest
 from ascend_sim.engine.timing import core_count, cycle_ps, exact, round_ps
 from ascend_sim.isa.legality import InstructionError
+from ascend_sim.isa.legality import rules_for
 from ascend_sim.ops.registry import Launch, NoKernel, find, find_kernel
 from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.work import work_of
@@ -95,6 +96,18 @@ class OpTiming:
     def bytes(self) -> dict[str, int]:
         """Bytes moved to and from global memory, and how many of them hit in L2."""
         return {"gm_read": self.gm_read, "gm_write": self.gm_write, "l2_hit": self.l2_hit}
+
+
+def check_types(call: OpCall, soc: Soc) -> None:
+    """Raise ValueError when a tensor is of a type that the chip does not know at all (its operators are no slower
+    there: they do not exist)."""
+    if any(name.startswith("bf16") for name in rules_for(soc).conversions):
+        return
+    for index, spec in enumerate(call.inputs):
+        if spec is not None and spec.dtype == "bfloat16":
+            raise ValueError(
+                f"{call.type}: input {index} is bfloat16, which {soc.name} does not have; expected float16 or float32"
+            )
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,11 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return error
 
 
+def test_a_type_the_chip_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--input", "64x64:bfloat16", "--input", "64x64:bfloat16")
+    assert "bfloat16, which Ascend310 does not have" in refused(capsys, "op", "MatMulV2", "--soc", "Ascend310", *words)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

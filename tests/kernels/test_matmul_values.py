@@ -152,3 +152,31 @@ def test_split_k(dtype: str, m: int, k: int, n: int, ta: bool, tb: bool) -> None
     wide = [x.astype(np.float64).T if t else x.astype(np.float64) for x, t in ((a, ta), (b, tb))]
     tolerance = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-5}[dtype]
     np.testing.assert_allclose(got, wide[0] @ wide[1], rtol=tolerance, atol=tolerance * k**0.5)
+
+
+def test_awkward_rows_become_fractals_first() -> None:
+    """Large 16-bit products whose rows are no multiple of 256 bytes: the vector cores lay out such an operand before
+    the cube begins (stock pre-pass of 16384 x 5121 x 1709); rows that fit, and small products, go as they are."""
+    soc, plan = load_soc("Ascend910B2"), find_kernel("MatMulV2")
+    assert plan is not None
+
+    def kinds(m: int, k: int, n: int, dtype: str = "float16") -> list[str]:
+        call = ops.call("MatMulV2", [TensorSpec((m, k), dtype), TensorSpec((k, n), dtype)])
+        return [launch.kind for launch in plan(call, soc)]  # type: ignore[attr-defined]
+
+    assert kinds(16384, 5121, 1709) == ["AIV", "AIV", "AIC"]
+    assert kinds(4096, 4096, 4100) == ["AIV", "AIC"]
+    assert kinds(4096, 4096, 4096) == ["AIC"]
+    assert kinds(640, 513, 320) == ["AIC"]
+    assert kinds(4096, 4097, 4096, "float32") == ["AIC"]
+
+
+def test_parts_of_k_are_summed_in_order() -> None:
+    """No core adds to what another wrote: the result is the same whatever order the cores finish in."""
+    soc, plan = load_soc("Ascend910B2"), find_kernel("MatMulV2")
+    assert plan is not None
+    call = ops.call("MatMulV2", [TensorSpec((16, 65536), "float16"), TensorSpec((65536, 64), "float16")])
+    launches = plan(call, soc)
+    assert [launch.kind for launch in launches] == ["AIC", "AIV", "AIV"]  # type: ignore[attr-defined]
+    works = [w for launch in launches for b in launch.trace().blocks for p in b.programs for w in p.works]
+    assert "atomic" not in {getattr(w, "mode", "") for w in works}
