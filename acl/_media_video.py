@@ -390,8 +390,13 @@ def _send(channel_desc: int, stream_desc: int, frame_config: int, pic_desc: int 
     def pixels() -> int:
         return channel.pixels or _expected(picture)
 
-    channel.video.submit(FrameTask("VdecFrame", channel.video, pixels, work, True), host_thread())
-    return 0
+    return _sent(channel.video.submit(FrameTask("VdecFrame", channel.video, pixels, work, True), host_thread()))
+
+
+def _sent(taken: bool) -> int:
+    if taken:
+        return 0
+    return errors.fail(errors.RT_PARAM_INVALID, "the channel's context was destroyed, or its device reset.")
 
 
 def _expected(picture: PicDesc | None) -> int:
@@ -564,8 +569,7 @@ def venc_send_frame(channel_desc: int, pic_desc: int, reserve: object, frame_con
         channel.video.report(time, call)
 
     pixels = source.width * source.height
-    channel.video.submit(FrameTask("VencFrame", channel.video, lambda: pixels, work, True), host_thread())
-    return 0
+    return _sent(channel.video.submit(FrameTask("VencFrame", channel.video, lambda: pixels, work, True), host_thread()))
 
 
 def _write(channel: _EncoderChannel, result: StreamDesc, coded: bytes) -> None:

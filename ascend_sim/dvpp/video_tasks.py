@@ -37,12 +37,16 @@ class VideoChannel:
             self.stream.reporter = self.reporter
             system.scheduler.changed.notify_all()
 
-    def submit(self, task: FrameTask, thread: HostThread) -> None:
+    def submit(self, task: FrameTask, thread: HostThread) -> bool:
+        """False when the stream is gone: the context was destroyed, or the device reset."""
+        if not self.stream.alive:
+            return False
         if task.reports:
             with self.device.scheduler.lock:
                 self.open += 1
                 self.stream.callbacks += 1
         self.stream.submit(task, thread)
+        return True
 
     def report(self, time: int, function: Callable[[], None]) -> None:
         """Hand a finished frame to the host thread (called with the scheduler's lock held)."""

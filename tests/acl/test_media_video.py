@@ -173,6 +173,20 @@ def test_a_closed_channel_lets_its_callback_go(device: int) -> None:
     listener.stop()
 
 
+def test_a_channel_outlives_its_context(device: int, fails: Fails) -> None:
+    coded, _ = packets(profile="baseline")
+    context, ret = acl.rt.create_context(0)
+    assert ret == 0
+    player = Player(1)
+    player.ok(player.send(coded[0], 0))
+    player.listener.stop()
+    assert acl.rt.destroy_context(context) == 0
+    assert acl.rt.set_device(0) == 0
+    fails(player.send(coded[1], 1), 107000, "context was destroyed")
+    assert media.vdec_destroy_channel(player.desc) == 0
+    assert media.vdec_destroy_channel_desc(player.desc) == 0
+
+
 def test_frames_take_their_time(device: int) -> None:
     coded, _ = packets(profile="baseline")
     events: list[Any] = []
