@@ -52,8 +52,10 @@ is run through the same code as everything else: kernel trace, replay, L2 state,
   in microseconds.
 * **Estimated** rows have no kernel for their call; a roofline stands in. They count like the others.
 * **Halves.** A row belongs to half `a` when the first byte of SHA-256 of its id is even, else to `b`. Constants began
-  as fits over all public rows; refits of operators since then used half `a` only, and for those half `b` is out of
-  sample. What each fitted figure was fitted on stands in the last table.
+  as fits over all public rows (their starting values). `python -m benchmarks.fit --half a` derives those of gemm,
+  attention, norm, elementwise and movement again from half `a` alone, prints old and new value, rows and losses, and
+  the loss on half `b`, which is out of sample; a figure with fewer than three rows in half `a` keeps its starting
+  value. What each fitted figure was fitted on stands in the last table.
 * **Networks** are built by `python -m benchmarks.models DIR` with seeded weights and converted with the ATC flags of
   the measured conversion; their time is the second execution, without host copies.
 """
@@ -73,6 +75,20 @@ What repeated measurements of one thing differ by; no prediction can be better t
 
 Medians over the kernels of public profiles (Ascend/msprof-analyze, Ascend/msinsight); the last line from public model
 tables that list a network twice.
+"""
+
+_COUNTERS = """
+Where the counters of a chip and the model's busy time differ by what they count:
+
+* **scalar**: the chip counts reading tiling data, loops and the operands of every instruction; the model has these by
+  class of kernel (`scalar.start`, `scalar.operands`), so single kernels scatter around their class. First runs of large
+  kernels wait for instructions as well (MSI2-041: 50 of 58 us).
+* **mte1**, **cube**: the chip counts until the last element has landed, the model the time in which a pipe can take
+  nothing else. With the latency of every load to L0 (48 cycles) MatMulV3 (MSI4-025) comes to 157 of 167 us, the filter
+  gradient MSI2-119 to 196 of 196, MSI2-088 to 56 of 57.
+* **fixpipe**: MatMulV3 starts the instruction while the cube still computes and waits inside it (unit flag): 136 us
+  for 16 us of data in MSI4-025.
+* **mte2**, **mte3**: single numbers for a state of L2 that the profile does not show; scored by the interval.
 """
 
 
@@ -207,6 +223,7 @@ def _pipes(outcomes: Sequence[Outcome]) -> str:
         f"the predicted bound is that pipe or one measured within {100 * TIE:.0f} % of it, in {bounds.longest} exactly "
         "the longest.\n"
     )
+    text += _COUNTERS
     if bounds.missed:
         text += "\n" + table(["row", "measured bound", "predicted bound"], [list(m) for m in bounds.missed])
     return text
