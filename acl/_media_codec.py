@@ -125,6 +125,13 @@ class _Decoding:
     def failed(self, _why: str) -> None:
         self.desc.ret_code = errors.RT_AICPU_EXCEPTION
 
+    def plan(self) -> tuple[object, Picture]:
+        """What the header says, and the picture that it becomes. `BadStream` when it cannot be decoded."""
+        raise NotImplementedError
+
+    def light(self) -> None:
+        self.tell(self.plan()[1])
+
     def picture(self, form: PixelFormat, width: int, height: int, strides: tuple[int, int]) -> Picture:
         """The output, which must fit into its buffer. `BadStream` when it does not."""
         address, size, _, _ = self.output
@@ -252,7 +259,8 @@ def _decode(
         decoding.precision = channel.precision
     with contextlib.suppress(BadStream):  # the data may still be on its way; if not, the descriptor is right at once
         decoding.tell(decoding.plan()[1])
-    task = MediaTask(name, unit, (), decoding.work, (source, target), decoding.failed, decoding.look)
+    blocks = (source, target)
+    task = MediaTask(name, unit, (), decoding.work, blocks, decoding.failed, decoding.look, decoding.light)
     found.submit(task, host_thread())
     return 0
 

@@ -220,8 +220,13 @@ def _submit(call: _Call, name: str, jobs: Sequence[_Job]) -> None:
         for job in jobs:
             job.desc.ret_code = errors.RT_AICPU_EXCEPTION
 
+    def light() -> None:
+        for job in jobs:
+            job.desc.ret_code = 0
+
     blocks = [block for job in jobs for block in (job.source.block, job.target.block)]
-    call.stream.submit(MediaTask(name, VPC, [job.pixels for job in jobs], work, blocks, failed), host_thread())
+    pixels = [job.pixels for job in jobs]
+    call.stream.submit(MediaTask(name, VPC, pixels, work, blocks, failed, light=light), host_thread())
 
 
 # -- one picture ---------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ class MediaTask(Task):
     (`BadStream`, or a buffer that was freed meanwhile). ``blocks`` are the buffers that must still be there.
 
     ``look`` runs when the stream reaches the task and gives ``pixels`` and whether software does the work, for tasks
-    whose input says so."""
+    whose input says so. ``light`` stands for ``work`` where no values are computed (``ASCEND_SIM_VALUES=none``)."""
 
     kind = "dvpp"
 
@@ -36,6 +36,7 @@ class MediaTask(Task):
         blocks: Sequence[Block | None] = (),
         failed: Callable[[str], None] | None = None,
         look: Callable[[], tuple[Sequence[int], bool]] | None = None,
+        light: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(name)
         self.unit = unit
@@ -43,11 +44,13 @@ class MediaTask(Task):
         self.blocks = tuple(blocks)
         self._look = look
         self._work = work
+        self._light = light
         self._failed = failed
 
     def run(self, stream: Stream, begin: int) -> Generator[SimEvent, Any, int]:
         device = stream.device
-        start = begin + picoseconds(device.soc.dvpp.task_us)
+        ready = begin + picoseconds(device.soc.dvpp.task_us)
+        start = end = ready
         software = False
         problem = self._lost()
         if not problem and self._look is not None:
@@ -56,10 +59,11 @@ class MediaTask(Task):
                 self.pixels = tuple(pixels)
             except BadStream as error:
                 problem = str(error)
-        end = start if problem else units_of(device).reserve(self.unit, start, self.pixels, software)
+        if not problem:
+            start, end = units_of(device).reserve(self.unit, ready, self.pixels, software)
         if end > device.env.now:
             yield device.env.timeout(end - int(device.env.now))
-        problem = problem or self._perform()
+        problem = problem or self._perform(device.system.values == "none")
         self.emit(
             stream, start, end, op_type=self.unit.upper(), task_type="DVPP", pixels=sum(self.pixels),
             pictures=len(self.pixels), estimated=False,
@@ -74,12 +78,12 @@ class MediaTask(Task):
         gone = next((block for block in self.blocks if block is not None and not block.alive), None)
         return "" if gone is None else f"the buffer at {gone.address:#x} ({gone.owner}) was freed before the task ran"
 
-    def _perform(self) -> str:
+    def _perform(self, without_values: bool) -> str:
         """Make the values; says what went wrong."""
         problem = self._lost()
         if not problem:
             try:
-                self._work()
+                (self._light if without_values and self._light is not None else self._work)()
             except BadStream as error:
                 problem = str(error)
         return problem

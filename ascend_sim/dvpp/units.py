@@ -39,21 +39,19 @@ class Units:
         self._free = {kind: [0] * count(soc, kind) for kind in KINDS}
         self.busy_ps = dict.fromkeys(KINDS, 0)
 
-    def reserve(self, kind: str, ready: int, pixels: Sequence[int], software: bool = False) -> int:
-        """Work on pictures of these sizes, not before ``ready``; returns when the last one is finished."""
+    def reserve(self, kind: str, ready: int, pixels: Sequence[int], software: bool = False) -> tuple[int, int]:
+        """Work on pictures of these sizes, not before ``ready``: when the first one starts and the last one ends."""
         free = self._free[kind]
-        end = ready
+        spans = []
         for size in pixels:
             duration = job_ps(self._soc, SOFTWARE if software else kind, size)
-            done = max(ready, free[0]) + duration
-            if not software:  # software runs beside the units
-                free[0] = done
+            start = ready if software else max(ready, free[0])  # software runs beside the units
+            if not software:
+                free[0] = start + duration
                 free.sort()
                 self.busy_ps[kind] += duration
-            else:
-                done = ready + duration
-            end = max(end, done)
-        return end
+            spans.append((start, start + duration))
+        return min((s for s, _ in spans), default=ready), max((e for _, e in spans), default=ready)
 
 
 _units: weakref.WeakKeyDictionary[Device, Units] = weakref.WeakKeyDictionary()

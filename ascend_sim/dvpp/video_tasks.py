@@ -106,9 +106,9 @@ class FrameTask(Task):
 
     def run(self, stream: Stream, begin: int) -> Generator[SimEvent, Any, int]:
         device, unit = stream.device, self.channel.unit
-        start = begin + picoseconds(device.soc.dvpp.task_us)
+        ready = begin + picoseconds(device.soc.dvpp.task_us)
         pixels = self._pixels()
-        end = units_of(device).reserve(unit, start, [pixels] if pixels else [])
+        start, end = units_of(device).reserve(unit, ready, [pixels] if pixels else [])
         if end > device.env.now:
             yield device.env.timeout(end - int(device.env.now))
         self._work(end)

@@ -275,7 +275,7 @@ def test_encoder(program: MediaProgram, fails: Fails) -> None:
     high=st.integers(0, 9000), size=st.integers(0, 1 << 22), soc=st.sampled_from(["Ascend310", "Ascend310P3"]),
     left=st.integers(0, 200), right=st.integers(0, 200), mode=st.integers(0, 5),
 )  # fmt: skip
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_nothing_dies(
     number: int, width: int, height: int, wide: int, high: int, size: int, soc: str, left: int, right: int, mode: int
 ) -> None:

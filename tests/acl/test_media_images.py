@@ -314,7 +314,7 @@ def test_rates(soc: str, unit: str, fps: int, total: int) -> None:
     chip, kind, pixels = load_soc(soc), unit.lower(), 1920 * 1080
     assert units.job_ps(chip, kind, pixels) == pytest.approx(1e12 / fps, rel=0.005)
     pool, number = units.Units(chip), 240
-    end = pool.reserve(kind, 0, [pixels] * number)
+    _, end = pool.reserve(kind, 0, [pixels] * number)
     assert number / (end / 1e12) == pytest.approx(total, rel=0.01)
 
 
@@ -369,6 +369,35 @@ def test_two_channels_share_two_decoders_of_a_310() -> None:
         assert acl.rt.synchronize_stream(stream) == 0
     one = 640 * 480 / 265.4e6 * 1e12
     assert 2 * one < _sim.host().now - before < 2.3 * one
+
+
+@pytest.mark.parametrize(("soc", "streams", "fps"), [("Ascend310P3", 1, 128), ("Ascend310P3", 20, 2048),
+                                                   ("Ascend310", 1, 128), ("Ascend310", 4, 256)])  # fmt: skip
+def test_decoding_rate_of_a_program(soc: str, streams: int, fps: int) -> None:
+    """Frames per second at 1080p as the public pages count them: one stream a channel, tasks queued ahead."""
+    _sim.reset()
+    machine.configure(soc=soc, devices=1)
+    assert acl.init() == 0 and acl.rt.set_device(0) == 0
+    _sim.set_values_mode("none")
+    program = MediaProgram()
+    data = jpeg_bytes(photo(1920, 1080))
+    size, _ = media.dvpp_jpeg_predict_dec_size(program.host(data), len(data), NV12)
+    source, lanes, each = program.upload(data), [acl.rt.create_stream()[0] for _ in range(streams)], 12
+    descs = []
+    for _ in lanes:
+        desc = media.dvpp_create_pic_desc()
+        media.dvpp_set_pic_desc_data(desc, program.malloc(size))
+        media.dvpp_set_pic_desc_size(desc, size)
+        media.dvpp_set_pic_desc_format(desc, NV12)
+        descs.append(desc)
+    start = _sim.host().now
+    for _ in range(each):
+        for lane, desc in zip(lanes, descs, strict=True):
+            program.ok(media.dvpp_jpeg_decode_async(program.channel, source, len(data), desc, lane))
+    for lane in lanes:
+        program.ok(acl.rt.synchronize_stream(lane))
+    assert media.dvpp_get_pic_desc_ret_code(descs[0]) == 0 and media.dvpp_get_pic_desc_width(descs[0]) == 1920
+    assert streams * each / ((_sim.host().now - start) / 1e12) == pytest.approx(fps, rel=0.08)
 
 
 def test_media_tasks_are_in_the_profile(program: MediaProgram) -> None:
