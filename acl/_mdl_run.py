@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from acl import _model, errors, handles
+from acl import _model, _strict, errors, handles
 from acl._api import api
 from acl._common import caller, current, on_stream, system, task_failure
 from acl._descs import DTYPE_NUMBERS, FORMAT_NUMBERS, DataBuffer, TensorDesc
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ascend_sim.graph.om.inout import IoDesc
     from ascend_sim.ops.schema import OpCall
     from ascend_sim.runtime.device import Device
+    from ascend_sim.runtime.stream import Stream
 
 
 @dataclass
@@ -150,10 +152,21 @@ def _task(model_id: int, inputs: int, outputs: int, synchronous: bool) -> tuple[
         return wanted
     if model.loaded.kind == "shape":
         _describe(model, targets, variant)
-    return model, _model_task(model, given, wanted, variant, synchronous)
+    return model, _model_task(model, given, wanted, variant, synchronous, targets)
 
 
-def _model_task(model: Model, given: list[_Bound], wanted: list[_Bound], variant: int, synchronous: bool) -> ModelTask:
+def _describe_one(dataset: Dataset, index: int, dtype: str, dims: Sequence[int]) -> None:
+    """Say how large an output became whose size depends on values."""
+    desc = handles.get(dataset.descs.get(index, 0), TensorDesc)
+    if desc is None:
+        desc = TensorDesc(DTYPE_NUMBERS[dtype], [], FORMAT_NUMBERS["ND"], "")
+        dataset.descs[index] = handles.new(desc)
+    desc.dims = list(dims)
+
+
+def _model_task(
+    model: Model, given: list[_Bound], wanted: list[_Bound], variant: int, synchronous: bool, targets: Dataset
+) -> ModelTask:
     loaded = model.loaded
     in_addresses = [b.place.address for b in given]
     out_addresses = [b.place.address for b in wanted]
@@ -169,12 +182,17 @@ def _model_task(model: Model, given: list[_Bound], wanted: list[_Bound], variant
         if mode != "none":
             arrays = [_model.read(b.place, b.size, b.dims, b.dtype) for b in given]
             watch = watcher(model, variant, model.stream.id) if model.dump is not None else None
-            for target, array in zip(wanted, loaded.run_values(arrays, variant, mode, watch), strict=True):
+            results = loaded.run_values(arrays, variant, mode, watch)
+            for index, (target, array) in enumerate(zip(wanted, results, strict=True)):
                 _model.write(target.place, target.size, array)
+                if array.size != prod(target.dims) or index in targets.descs:
+                    dims = target.dims if array.size == prod(target.dims) else array.shape
+                    _describe_one(targets, index, target.dtype, dims)
 
     key = (model.id, variant, *in_addresses, -1, *out_addresses)
     task = ModelTask(loaded.name, model.id, plan, compute, exclusive=synchronous, key=key)
     task.where = caller()
+    task.wrote = tuple(b.place.block for b in wanted if b.place.block is not None)
 
     def first() -> tuple[str, OpCall, Sequence[int]] | None:
         """The first operator that touches a buffer which is gone, else the first of all."""
@@ -212,15 +230,21 @@ def _execute_async(model_id: int, inputs: int, outputs: int, stream: int) -> int
     model, task = made
     allocator = allocator_of(found) if model.loaded.kind == "shape" else None
     if allocator is None:
-        found.submit(task, host_thread())
+        _submit(found, task)
         return 0
     block, ret = _borrow(allocator, model)
     if ret:
         return ret
-    found.submit(task, host_thread())
+    _submit(found, task)
     assert allocator.free is not None
     allocator.free(allocator.object, block)  # given back in the order of the stream
     return 0
+
+
+def _submit(stream: Stream, task: ModelTask) -> None:
+    stream.submit(task, host_thread())
+    if _strict.watch is not None:
+        _strict.watch.enqueued(task.wrote, stream, f"model {task.name}")
 
 
 def _borrow(allocator: Allocator, model: Model) -> tuple[Any, int]:
@@ -299,4 +323,6 @@ def execute_v2(model_id: int, input_dataset: int, output_dataset: int, stream: i
     if done is not Wait.DONE:
         limit = "ever" if timeout == -1 else f"within {timeout} ms"
         return errors.fail(errors.RT_STREAM_SYNC_TIMEOUT, f"stream {found.id} does not finish {limit}.")
+    if _strict.watch is not None:
+        _strict.watch.synchronized(found)
     return task_failure(found)

@@ -163,15 +163,19 @@ def read(place: Place, available: int, dims: Sequence[int], dtype: str) -> NDArr
     """The tensor at ``place``; a buffer that is a little short reads as zero behind its end."""
     import numpy as np
 
+    from ascend_sim.ops import strings
     from ascend_sim.ops.dtypes import numpy_dtype
 
     kind = numpy_dtype(dtype)
-    nbytes = prod(dims) * kind.itemsize
+    text = dtype == "string"
+    nbytes = prod(dims) * (strings.ROOM if text else kind.itemsize)
     if available >= nbytes:
         raw = view(place, nbytes)
     else:
         raw = np.zeros(nbytes, np.uint8)
         raw[:available] = view(place, available)
+    if text:
+        return strings.unpack(raw, dims)
     return raw.view(kind).reshape(tuple(dims))
 
 
@@ -179,7 +183,12 @@ def write(place: Place, available: int, array: NDArray[Any]) -> None:
     """Store a result; what does not fit into a buffer that is a little short is lost."""
     import numpy as np
 
-    raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    from ascend_sim.ops import strings
+
+    if array.dtype == np.object_:
+        raw = strings.pack(array, available)
+    else:
+        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     n = min(available, raw.size)
     view(place, n)[:] = raw[:n]
 

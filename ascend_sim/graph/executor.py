@@ -92,16 +92,18 @@ class _Variant:
         """Outputs by whole operators, or (with ``soc``) instruction by instruction where kernels exist. ``watch`` sees
         every operator with what it read and made."""
         from ascend_sim import ops
+        from ascend_sim.graph.data_shapes import fitting
 
         tensors: dict[str, Array] = dict(self.graph.constants)
         tensors.update(zip(self.graph.inputs, inputs, strict=True))
         with np.errstate(all="ignore"):
             for position, step in enumerate(self.steps):
                 arguments = [tensors[n] if n else None for n in step.inputs]
-                if soc is not None and step.stored is not None:
+                call = fitting(step.call, arguments)
+                if soc is not None and step.stored is not None and call is step.call:
                     results = self._kernel_values(step, step.stored, soc, arguments)
                 else:
-                    results = ops.values(step.call, arguments)
+                    results = ops.values(call, arguments)
                 tensors.update(zip(step.outputs, results, strict=False))
                 if watch is not None:
                     watch(self.graph.nodes[position], step.call, arguments, results)
@@ -531,6 +533,8 @@ def _view(address: int, shape: tuple[int, ...], dtype: str) -> Array:
     """Mapped memory as an array (no copy)."""
     import ctypes
 
+    if dtype == "string":
+        raise ValueError("strings of a model are read and written by acl.mdl.execute only")
     kind = numpy_dtype(dtype)
     count = int(np.prod(shape, dtype=np.int64))
     if count == 0:

@@ -10,7 +10,8 @@ import numpy as np
 # GE's runtime DataType numbers (the same as aclDataType), as attributes such as Cast.dst_type carry them.
 GE_NUMBER = {
     "float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "int16": 6, "uint16": 7, "uint32": 8, "int64": 9,
-    "uint64": 10, "float64": 11, "bool": 12, "complex64": 16, "complex128": 17, "bfloat16": 27, "int4": 29, "uint1": 30,
+    "uint64": 10, "float64": 11, "bool": 12, "string": 13, "complex64": 16, "complex128": 17, "bfloat16": 27,
+    "int4": 29, "uint1": 30,
 }  # fmt: skip
 GE_NAME = {number: name for name, number in GE_NUMBER.items()}
 
@@ -28,6 +29,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
         half: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return half
+    if name == "string":
+        return np.dtype(object)
     if name == "uint1":
         return np.dtype(np.bool_)
     if name not in GE_NUMBER:

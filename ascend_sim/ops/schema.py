@@ -10,7 +10,7 @@ from typing import Any
 ITEM_BITS = {
     "float32": 32, "float16": 16, "bfloat16": 16, "float64": 64, "int8": 8, "uint8": 8, "int16": 16, "uint16": 16,
     "int32": 32, "uint32": 32, "int64": 64, "uint64": 64, "bool": 8, "int4": 4, "uint1": 1,
-    "complex64": 64, "complex128": 128,
+    "complex64": 64, "complex128": 128, "string": 2048,
 }  # fmt: skip
 
 

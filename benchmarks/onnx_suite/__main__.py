@@ -38,6 +38,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.onnx_suite", description=__doc__)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"which suites: {', '.join(KINDS)} (default all)")
     parser.add_argument("--out", type=Path, help="file for one JSON object per case")
+    parser.add_argument("--page", type=Path, help="file for the documentation page")
     parser.add_argument("--match", default="", help="only cases whose name contains this text")
     args = parser.parse_args(argv)
     results = []
@@ -50,6 +51,10 @@ def main(argv: list[str]) -> int:
         for result in results:
             print(f"{result.status:8} {result.name}: {result.reason}")
     _summary(results)
+    if args.page is not None:
+        from benchmarks.onnx_suite.page import page
+
+        args.page.write_text(page(results))
     return 0
 
 

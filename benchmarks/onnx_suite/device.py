@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.ops.strings import ROOM, pack, unpack
+
 Array = NDArray[Any]
 H2D, D2H = 1, 2
 
@@ -57,7 +59,7 @@ class Model:
             pointer, ret = acl.rt.malloc(room, 0)
             _ok(ret, "acl.rt.malloc")
             if array is not None and array.nbytes:
-                data = array.tobytes()
+                data = pack(array, room).tobytes() if array.dtype == np.object_ else array.tobytes()
                 _ok(acl.rt.memcpy(pointer, room, acl.util.bytes_to_ptr(data), len(data), H2D), "acl.rt.memcpy")
             pointers.append(pointer)
             _, ret = acl.mdl.add_dataset_buffer(made, acl.create_data_buffer(pointer, room))
@@ -77,7 +79,7 @@ class Model:
         from ascend_sim.ops.dtypes import numpy_dtype
 
         acl = self.acl
-        dtype = numpy_dtype(DTYPES[acl.mdl.get_output_data_type(self.desc, index)][0])
+        name = DTYPES[acl.mdl.get_output_data_type(self.desc, index)][0]
         dims, ret = acl.mdl.get_output_dims(self.desc, index)
         _ok(ret, "acl.mdl.get_output_dims")
         shape = tuple(dims["dims"])
@@ -87,9 +89,12 @@ class Model:
                 acl.get_tensor_desc_dim_v2(described, i)[0] for i in range(acl.get_tensor_desc_num_dims(described))
             )
         count = int(np.prod(shape, dtype=np.int64))
-        data = bytes(count * dtype.itemsize)
+        dtype = numpy_dtype(name)
+        data = bytes(count * (ROOM if name == "string" else dtype.itemsize))
         if data:
             _ok(acl.rt.memcpy(acl.util.bytes_to_ptr(data), len(data), pointer, len(data), D2H), "acl.rt.memcpy")
+        if name == "string":
+            return unpack(np.frombuffer(data, np.uint8), shape)
         return np.frombuffer(data, dtype).reshape(shape)
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:

@@ -40,6 +40,7 @@ class Result:
     fixed: tuple[str, ...] = ()
     folded: bool = False
     estimated: tuple[str, ...] = ()
+    device: tuple[str, ...] = ()  # operators of the compiled model
 
     def line(self) -> str:
         return json.dumps(asdict(self))
@@ -96,6 +97,8 @@ def _difference(value: Any, wanted: Any, rtol: float, atol: float) -> str:
         return f"has shape {list(value.shape)}, expected {list(wanted.shape)}"
     if value.dtype != wanted.dtype:
         return f"is {value.dtype}, expected {wanted.dtype}"
+    if value.dtype == np.object_:
+        return "" if value.tolist() == wanted.tolist() else f"is {value.tolist()}, expected {wanted.tolist()}"
     if value.dtype.name == "bfloat16":
         return _difference(value.astype(np.float32), wanted.astype(np.float32), max(rtol, 2.0**-6), atol)
     try:
@@ -114,22 +117,25 @@ def _compare(got: list[Any], expected: list[Any], rtol: float, atol: float) -> s
     return next((f"output {index} {why}" for index, why in enumerate(found) if why), "")
 
 
-def _execute(case: Case, names: list[str], om: Path) -> tuple[str, bool, tuple[str, ...]]:
+def _execute(case: Case, names: list[str], om: Path, result: Result) -> str:
+    """Run the data sets; why an output differs, else ""."""
     from ascend_sim.graph.executor import LoadedModel
     from ascend_sim.soc import load_soc
 
     loaded = LoadedModel.from_file(om)
     timings = list(loaded.operator_timings(load_soc(SOC)))
-    estimated = tuple(sorted({node.call.type for node, timing in timings if timing.estimated}))
+    result.estimated = tuple(sorted({node.call.type for node, timing in timings if timing.estimated}))
+    result.device = tuple(dict.fromkeys(node.type for node in loaded.graph.nodes))
+    result.folded = not timings
     model = Model(str(om))
     try:
         for given, wanted in case.data_sets:
             why = _compare(model.run(dict(zip(names, given, strict=False))), wanted, case.rtol, case.atol)
             if why:
-                return why, not timings, estimated
+                return why
     finally:
         model.close()
-    return "", not timings, estimated
+    return ""
 
 
 def run_case(case: Case) -> Result:
@@ -155,7 +161,7 @@ def run_case(case: Case) -> Result:
             if code:
                 result.status, result.reason = "refused", _reason(text)
                 return result
-            result.reason, result.folded, result.estimated = _execute(case, names, folder / "model.om")
+            result.reason = _execute(case, names, folder / "model.om", result)
             result.status = "wrong" if result.reason else "passed"
         except Refused as error:
             result.status, result.reason = "wrong", str(error)

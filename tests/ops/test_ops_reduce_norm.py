@@ -209,8 +209,7 @@ def test_non_zero_of_a_constant_and_reversed_sequences() -> None:
     x = np.array([[0, 1], [2, 0]], np.int32)
     (wanted,) = onnx_run("NonZero", [x], {})
     np.testing.assert_array_equal(run_op("NonZero", [x], {"transpose": True}, consts=[0])[0], wanted)
-    with pytest.raises(ops.ShapeError, match=r"NonZero: input x \(int32\[2,2\]\) must be a constant"):
-        ops.infer("NonZero", [TensorSpec((2, 2), "int32")], {})
+    assert ops.infer("NonZero", [TensorSpec((2, 2), "int32")], {})[0].shape == (4, 2)  # room for all
     x, lengths = normal(4, 3, 2), np.array([4, 1, 3], np.int64)
     (wanted,) = onnx_run("ReverseSequence", [x, lengths], {"time_axis": 0, "batch_axis": 1})
     np.testing.assert_array_equal(run_op("ReverseSequence", [x, lengths], {"seq_dim": 0, "batch_dim": 1})[0], wanted)

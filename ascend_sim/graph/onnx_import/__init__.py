@@ -27,6 +27,7 @@ from ascend_sim.graph.onnx_import import (
     recurrent,
     reduction,
     resize,
+    selection,
     sequences,
     shape,
     spectral,
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 
 FAMILIES = (
     activation, bitwise, constants, control, convolution, elementwise, gradient, indexing, logic, matmul, movement,
-    normalization, pooling, quantized, recurrent, reduction, resize, sequences, shape, spectral, strings, vision,
+    normalization, pooling, quantized, recurrent, reduction, resize, selection, sequences, shape, spectral, strings,
+    vision,
 )  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def _einsum(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     wide = [widen(a) for a in arrays if a is not None]
     equation = str(call.attr("equation")).replace(" ", "")
     y = np.einsum(equation, *wide, optimize=len(wide) > 1)
-    return [narrow(np.ascontiguousarray(y), call.outputs[0].dtype)]
+    return [narrow(np.asarray(y, order="C"), call.outputs[0].dtype)]
 
 
 define("Einsum", "einsum", "x*", _infer, _einsum)

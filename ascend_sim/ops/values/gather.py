@@ -298,10 +298,11 @@ define("OneHotD", "gather", "x on_value off_value", _infer_one_hot(1), _one_hot(
 
 
 def _infer_non_zero(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
-    """Only for a compile-time constant: otherwise the shape depends on values that are not known yet."""
-    x = const_array(optional(inputs, 0), "x")
-    count = int(np.count_nonzero(x))
-    shape = (x.ndim, count) if attrs.get("transpose", False) else (count, x.ndim)
+    """Room for every element when the values are not known yet: there may be fewer rows."""
+    x = need(inputs, 0, "x")
+    count = x.size if x.const is None else int(np.count_nonzero(const_array(x, "x")))
+    ndim = len(x.logical_shape)
+    shape = (ndim, count) if attrs.get("transpose", False) else (count, ndim)
     return [TensorSpec(shape, dtype_name(attrs.get("dtype", "int64")))]
 
 

@@ -211,7 +211,8 @@ def select_boxes(boxes: Array, scores: Array, limit: int, iou: float, least: flo
     return kept
 
 
-def _nms(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
+def _selected(arrays: Sequence[Array | None], call: OpCall) -> Array:
+    """Rows (image, class, box) of the boxes that are kept."""
     boxes, scores = arrays[0], arrays[1]
     assert boxes is not None and scores is not None
     limit, iou, least = _nms_limits(call.inputs)
@@ -229,14 +230,24 @@ def _nms(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
         for label in range(scores.shape[1])
         for box in select_boxes(corners[image], scores[image, label].astype(np.float64), limit, iou, least)
     ]
+    return np.array(rows, np.int32).reshape(-1, 3)
+
+
+def _nms(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
+    """NonMaxSuppressionV6 fills what is left with -1."""
+    rows = _selected(arrays, call)
     out = np.full(call.outputs[0].shape, -1, np.int32)
-    out[: len(rows)] = np.array(rows, np.int32).reshape(-1, 3)
+    out[: len(rows)] = rows
     return [out]
 
 
-define(
-    "NonMaxSuppressionV6", "aicpu", "boxes scores max_output_size? iou_threshold? score_threshold?", _infer_nms, _nms
-)
+def _nms_rows(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
+    """NonMaxSuppressionV7 gives the rows there are, at most as many as its spec says."""
+    return [_selected(arrays, call)]
+
+
+for _name, _values in (("NonMaxSuppressionV6", _nms), ("NonMaxSuppressionV7", _nms_rows)):
+    define(_name, "aicpu", "boxes scores max_output_size? iou_threshold? score_threshold?", _infer_nms, _values)
 
 
 # ---- pixels
