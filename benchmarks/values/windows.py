@@ -129,6 +129,19 @@ def gradient(op: str, rng: Rng) -> Case:
     return Case(op, chip, (x, *size, Operand(dy, BLOCKED, c0)), attrs, outputs="FRACTAL_Z", c0=c0)
 
 
+@cases("DepthwiseConv2DBackpropInput", "DepthwiseConv2DBackpropInputD")
+def depthwise_gradient(op: str, rng: Rng) -> Case:
+    chip, n, c, k = pick(rng, *CHIPS), int(rng.integers(1, 3)), int(rng.integers(1, 60)), int(pick(rng, 1, 3, 5))
+    h, w, pad = int(rng.integers(6, 24)), int(rng.integers(6, 24)), int(rng.integers(0, k // 2 + 1))
+    f = normal(rng, (c, 1, k, k), np.float16, 0.25)
+    dy = normal(rng, (n, c, h + 2 * pad - k + 1, w + 2 * pad - k + 1), np.float16, 0.25)
+    attrs = {"strides": (1, 1, 1, 1), "pads": (pad,) * 4, "dilations": (1, 1, 1, 1), "data_format": "NCHW",
+             "input_size": (n, c, h, w)}  # fmt: skip
+    if op.endswith("D"):
+        return Case(op, chip, plain(f, dy), attrs)
+    return Case(op, chip, plain(np.asarray((n, c, h, w), np.int32), f, dy, const=(0,)), attrs)
+
+
 # ---- windows of images
 
 

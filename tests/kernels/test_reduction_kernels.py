@@ -156,13 +156,15 @@ def test_index_of_extreme(
     close(got, want)
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("kind", [np.float16, np.float32])
+@pytest.mark.parametrize(
+    ("chip", "kind"),
+    [("Ascend310", np.float16), ("Ascend310P3", np.float32), ("Ascend910A", np.float32), ("Ascend910B2", np.float16)],
+)
 def test_rows_longer_than_the_unified_buffer(run_op: Any, close: Any, chip: str, kind: Any) -> None:
     """In pieces: three passes of softmax, two of layer normalisation with its statistics."""
     rng = np.random.default_rng(0)
     n = 70016 if chip == "Ascend310" else 70001
-    x = (rng.standard_normal((2, n)) + 3).astype(kind)
+    x = (rng.standard_normal((1, n)) + 3).astype(kind)
     coarse = chip == "Ascend310" or kind is np.float16
     for op, limit in (("SoftmaxV2", 1e-5), ("LogSoftmaxV2", 1e-2)):
         close(*run_op(op, [x], chip, axes=(-1,)), ulps=16 if coarse else 512, absolute=limit if coarse else 1e-5)
