@@ -23,18 +23,21 @@ def turns(loaded: LoadedModel) -> list[str]:
 
 @pytest.mark.parametrize("soc", ["Ascend310P3", "Ascend910B4"])
 def test_network_written_by_tf2onnx(soc: str) -> None:
-    """18 transposes; one is left, from the pixels that the application gives to planes."""
+    """18 transposes; none is left: the first became part of the change from pixels to channel blocks."""
     model = nhwc_network(batch=2)
     assert sum(node.op_type == "Transpose" for node in model.graph.node) == 18
     inputs = {"input:0": randn(2, 32, 32, 3)}
     got, loaded = run(model, inputs, soc, CompileOptions())
     expected = reference(model, inputs)[0]
     assert cosine(got[0], expected) > 0.9999 and (got[0].argmax(1) == expected.argmax(1)).all()
-    assert len(turns(loaded)) == 1
     types = [n.call.type for n in loaded.calls]
-    assert "PadV3" not in types and types.count("TransData") <= 4  # padding went into the first convolution
+    assert "TransposeD" not in types and types.count("TransData") <= 4
+    assert "PadV3" not in types  # padding went into the first convolution
+    first = next(n.call for n in loaded.calls if n.call.type == "TransData")
+    assert (first.attr("src_format"), first.attr("dst_format")) == ("NHWC", "NC1HWC0")
     off = CompileOptions(switched_off=frozenset(("transposes",)))
-    assert len(turns(run(model, inputs, soc, off)[1])) == 17
+    moved = [n.call.type for n in run(model, inputs, soc, off)[1].calls if n.call.type in ("TransData", "TransposeD")]
+    assert len(moved) >= 17
 
 
 def turned(middle: list[Any], constants: dict[str, Any], shape: tuple[int, ...] = (2, 4, 5, 3)) -> LoadedModel:
@@ -82,3 +85,17 @@ def test_equal_transposes_become_one() -> None:
              N("Softmax", ["a"], ["c"], axis=1), N("MatMul", ["c", "w"], ["d"]), N("MatMul", ["b", "w"], ["e"]),
              N("Add", ["d", "e"], ["y"])]  # fmt: skip
     assert len(turns(check(make_model(nodes, {"x": X}, ["y"], {"w": randn(3, 6)}), {"x": X}))) == 1
+
+
+@pytest.mark.parametrize("soc", ["Ascend310P3", "Ascend910B4"])
+def test_pixels_become_channel_blocks_at_once(soc: str) -> None:
+    """Both ways, value for value, also by the kernels' instructions."""
+    nodes = [N("Transpose", ["x"], ["a"], perm=TO_PLANES), N("MaxPool", ["a"], ["b"], kernel_shape=[2, 2]),
+             N("Transpose", ["b"], ["y"], perm=TO_PIXELS)]  # fmt: skip
+    x = randn(2, 6, 5, 19)
+    model = make_model(nodes, {"x": x}, ["y"])
+    got, loaded = run(model, {"x": x}, soc, CompileOptions())
+    assert [n.call.type for n in loaded.calls if n.call.type != "Cast"] == ["TransData", "MaxPoolV3", "TransData"]
+    expected = reference(model, {"x": x})[0].astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(got[0], expected)
+    np.testing.assert_array_equal(loaded.run_values([x], mode="instruction")[0], expected)

@@ -7,6 +7,8 @@ inverse pairs of TransData never arise.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ascend_sim.graph.aipp import FUSED as AIPP_CONV
@@ -96,6 +98,7 @@ class _Assigner:
     def _make(self, name: str, fmt: str, before: Node | None) -> str:
         source = self.graph.specs[name]
         target = stored(source, fmt)
+        pixels = self._pixels(name) if fmt == BLOCKED else ""
         value = self.graph.constants.get(name)
         if value is not None:
             new = self.editor.new_name(f"{name}/{fmt}")
@@ -104,7 +107,12 @@ class _Assigner:
             return new
         new = self.editor.new_name(f"{name}/{target.format}")
         base = self.editor.new_node_name(f"trans_TransData_{name}")
-        if self._same_bytes(source, target):
+        if pixels:  # the transpose in front is part of the change of format
+            spec = self.graph.specs[pixels]
+            self.graph.specs[pixels] = replace(spec, format="NHWC")
+            attrs = {"src_format": "NHWC", "dst_format": BLOCKED, "groups": 1}
+            node = Node(base, "TransData", [pixels], [new], attrs)
+        elif self._same_bytes(source, target):
             shape = self.editor.add_constant(f"{new}/shape", np.asarray(target.logical_shape, np.int64))
             node = Node(base, "Reshape", [name, shape], [new])
         else:
@@ -112,6 +120,15 @@ class _Assigner:
             node = Node(base, "TransData", [name], [new], attrs)
         self.editor.add(node, [target], before=before)
         return new
+
+    def _pixels(self, name: str) -> str:
+        """The NHWC tensor that ``name`` is the transpose of, "" if it is none."""
+        maker = self.editor.maker(name)
+        if maker is None or maker.type != "TransposeD" or list(maker.attrs["perm"]) != [0, 3, 1, 2]:
+            return ""
+        source = self.graph.specs[maker.inputs[0]]
+        plain = maker.inputs[0] not in self.graph.constants and self.format_of(maker.inputs[0]) == PLAIN
+        return maker.inputs[0] if plain and ITEM_BITS[source.dtype] == 16 else ""
 
     @staticmethod
     def _same_bytes(source: TensorSpec, target: TensorSpec) -> bool:
@@ -170,6 +187,8 @@ def _wanted(assigner: _Assigner, node: Node, soc: Soc) -> str:
 
 def _assign(assigner: _Assigner, node: Node, fmt: str) -> None:
     graph = assigner.graph
+    if _to_pixels(assigner, node):
+        return
     inputs = list(node.inputs)
     for i, name in enumerate(inputs):
         if not name:
@@ -190,6 +209,19 @@ def _assign(assigner: _Assigner, node: Node, fmt: str) -> None:
     if fmt != PLAIN:
         for name in node.outputs:
             graph.specs[name] = stored(graph.specs[name], fmt)
+
+
+def _to_pixels(assigner: _Assigner, node: Node) -> bool:
+    """A transpose of NC1HWC0 to NHWC is one change of format."""
+    graph = assigner.graph
+    if node.type != "TransposeD" or list(node.attrs["perm"]) != [0, 2, 3, 1]:
+        return False
+    source, target = graph.specs[node.inputs[0]], graph.specs[node.outputs[0]]
+    if source.format != BLOCKED or ITEM_BITS[source.dtype] != 16:
+        return False
+    node.type, node.attrs = "TransData", {"src_format": BLOCKED, "dst_format": "NHWC", "groups": 1}
+    graph.specs[node.outputs[0]] = TensorSpec(target.logical_shape, target.dtype, "NHWC")
+    return True
 
 
 def _is_parameter(node: Node, index: int, spec: TensorSpec, constant: bool, fmt: str) -> bool:

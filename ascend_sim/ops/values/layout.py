@@ -194,7 +194,18 @@ def _infer_transdata(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
     return [TensorSpec(storage, x.dtype, target, logical, own)]
 
 
-define("TransData", "layout", "src", _infer_transdata, _same)
+def _transdata(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
+    """Logical arrays stay as they are, except between NCHW and NHWC."""
+    x, source, target = arrays[0], call.inputs[0], call.outputs[0]
+    assert x is not None and source is not None
+    pair = source.origin_format or source.format, target.origin_format or target.format
+    perm = {("NHWC", "NCHW"): (0, 3, 1, 2), ("NCHW", "NHWC"): (0, 2, 3, 1)}.get(pair)
+    if perm is None or x.ndim != 4 or x.shape == target.logical_shape:
+        return [x]
+    return [np.ascontiguousarray(x.transpose(perm))]
+
+
+define("TransData", "layout", "src", _infer_transdata, _transdata)
 
 
 def _infer_shape(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
