@@ -9,20 +9,24 @@ from __future__ import annotations
 import base64
 import zlib
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.timing import core_count
-from ascend_sim.profiling import bottleneck, optable
+from ascend_sim.profiling import bottleneck, optable, whatif
 from ascend_sim.profiling.bands import NO_BAND
+from ascend_sim.profiling.memory_use import memory_use
 from ascend_sim.profiling.spans import merged
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import CONFIDENCES, Soc
 
 VERSION = 1
+PIPED = 20_000
+PIPE_ORDER = ("cube", "vector", "mte1", "mte2", "mte3", "fixpipe", "scalar")
 
 
 def report_data(store: EventStore, soc: Soc) -> dict[str, Any]:
@@ -35,6 +39,9 @@ def report_data(store: EventStore, soc: Soc) -> dict[str, Any]:
         "operators": [_operator(row, soc) for row in rows],
         "roofs": _roofs(soc),
         "advice": bottleneck.ADVICE,
+        "whatif": whatif.advice(rows, soc),
+        "memory": memory_use(store, soc.memory.capacity_bytes),
+        "traffic": _traffic(store),
         "timeline": _timeline(store, rows),
     }
 
@@ -91,6 +98,15 @@ def _copies(store: EventStore) -> list[dict[str, Any]]:
     return [{"direction": d, "count": n, "bytes": b, "us": ps / 1e6} for d, (n, b, ps) in sorted(sums.items())]
 
 
+def _traffic(store: EventStore) -> dict[str, int]:
+    """Bytes that kernels read and wrote, of the reads those found in L2, and what went to and from memory."""
+    timings = [t for e in store.kernels() if (t := e.args.get("timing")) is not None]
+    return {
+        "read": sum(t.gm_read for t in timings), "write": sum(t.gm_write for t in timings),
+        "hit": sum(t.l2_hit for t in timings), "hbm": sum(t.hbm_bytes for t in timings),
+    }  # fmt: skip
+
+
 def _models(store: EventStore) -> list[dict[str, Any]]:
     runs: dict[str, list[float]] = defaultdict(list)
     for event in store.of_kind("model"):
@@ -143,9 +159,16 @@ def _timeline(store: EventStore, rows: list[optable.Row]) -> dict[str, Any]:
             row = index.get((event.name, event.args.get("call")), -1) if event.kind in ("kernel", "aicpu") else -1
             name = names.setdefault(_label(event), len(names))
             columns.append((event.start / 1e6, event.duration / 1e6, lane, name, row))
+    labels = [_lane(*key) for key in lanes]
+    for device, pipe, parts in _pipes(store):
+        labels.append([f"NPU {device}", pipe, 0])
+        for event, start, busy in parts:
+            name = names.setdefault(_label(event), len(names))
+            row = index.get((event.name, event.args.get("call")), -1)
+            columns.append((start / 1e6, busy / 1e6, len(labels) - 1, name, row))
     table = np.array(columns, np.float64).reshape(-1, 5)
     return {
-        "lanes": [_lane(*key) for key in lanes],
+        "lanes": labels,
         "names": list(names),
         "count": len(columns),
         "start": _packed(table[:, 0].astype("<f8")),
@@ -154,6 +177,25 @@ def _timeline(store: EventStore, rows: list[optable.Row]) -> dict[str, Any]:
         "name": _packed(table[:, 3].astype("<u4")),
         "op": _packed(table[:, 4].astype("<i4")),
     }
+
+
+def _pipes(store: EventStore) -> Iterator[tuple[int, str, list[tuple[Event, int, int]]]]:
+    """Per device and pipe: kernels with the time that the pipe was busy in them (mean of the cores), drawn from the
+    start of the core's work. Left out for runs with more kernels than `PIPED`."""
+    kernels = [e for e in store.kernels() if e.args.get("timing") is not None]
+    if len(kernels) > PIPED:
+        return
+    found: dict[tuple[int, str], list[tuple[Event, int, int]]] = defaultdict(list)
+    ends: dict[tuple[int, str], int] = defaultdict(int)
+    for event in kernels:
+        timing = event.args["timing"]
+        for pipe, busy in timing.busy_ps.items():
+            key = event.device, pipe
+            start = max(event.start + timing.head_ps, ends[key])  # streams overlap: one after the other
+            found[key].append((event, start, busy))
+            ends[key] = start + busy
+    for key in sorted(found, key=lambda k: (k[0], list(PIPE_ORDER).index(k[1]) if k[1] in PIPE_ORDER else 99, k[1])):
+        yield *key, found[key]
 
 
 def _by_thread(store: EventStore) -> dict[tuple[int, int], list[Event]]:

@@ -125,6 +125,123 @@ function roofline() {
   }
 }
 
+// ---- advice, memory, comparison
+
+function bar(share, color, title) {
+  const meter = el("span", undefined, "meter wide"), fill = el("i");
+  fill.style.width = percent(Math.min(Math.max(share, 0), 1));
+  if (color) fill.style.background = color;
+  meter.append(fill);
+  if (title) meter.title = title;
+  return meter;
+}
+function gains() {
+  const found = data.whatif || [];
+  $("advice").hidden = !found.length;
+  for (const { op, us: time, gains: list } of found) {
+    const o = operators[op], box = el("div", undefined, "gain"), head = el("button", `${o.type} ${o.name}`, "link");
+    head.addEventListener("click", () => pick(op, true));
+    box.style.borderColor = COLORS[o.class];
+    const best = list[0], what = best && best[1] >= 0.02 ? `most from ${best[0]}: ${percent(best[1])} less` : "no single change helps much";
+    box.append(head, el("div", `${us(time)} a run, ${percent(o.us / (totals.device_us || 1))} of device time, ${o.class}; ${what}`, "note"));
+    for (const [words, saved] of list) {
+      const line = el("div", undefined, "line");
+      line.append(el("span", words), bar(saved), el("b", percent(saved)));
+      box.append(line);
+    }
+    $("gains").append(box);
+  }
+}
+function memory() {
+  const list = data.memory || [], t = data.traffic;
+  $("memory").hidden = !list.length && !(t && t.read + t.write);
+  if (t && t.read + t.write) {
+    const parts = [["read by cores", t.read], ["of it found in L2", t.hit], ["written by cores", t.write], ["to and from memory", t.hbm]];
+    const most = Math.max(...parts.map((p) => p[1]), 1);
+    for (const [words, n] of parts) {
+      const line = el("div", undefined, "line");
+      line.append(el("span", words), bar(n / most), el("b", bytes(n)));
+      $("traffic").append(line);
+    }
+  }
+  for (const m of list) {
+    const W = 1000, H = 170, left = innerWidth < 640 ? 110 : 76, right = 12, top = 12, bottom = 28;
+    const xs = m.points.map((p) => p[0]), x0 = Math.min(...xs), x1 = Math.max(...xs, x0 + 1), y1 = m.peak * 1.08 || 1;
+    const px = (x) => left + (x - x0) / (x1 - x0) * (W - left - right), py = (y) => H - bottom - y / y1 * (H - top - bottom);
+    const root = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `memory of NPU ${m.device} over time` });
+    for (const share of [0, 0.5, 1]) {
+      root.append(svg("line", { class: "grid", x1: left, x2: W - right, y1: py(share * m.peak), y2: py(share * m.peak) }));
+      root.append(svg("text", { x: left - 6, y: py(share * m.peak) + 4, "text-anchor": "end" }, bytes(share * m.peak)));
+    }
+    let path = `M${px(x0)},${py(0)}`, last = 0;
+    for (const [x, y] of m.points) { path += `L${px(x).toFixed(1)},${py(last).toFixed(1)}L${px(x).toFixed(1)},${py(y).toFixed(1)}`; last = y; }
+    root.append(svg("path", { class: "area", d: `${path}L${px(x1)},${py(last)}L${px(x1)},${py(0)}Z` }));
+    root.append(svg("text", { x: left, y: H - 8 }, us(x0)), svg("text", { x: W - right, y: H - 8, "text-anchor": "end" }, us(x1)));
+    const held = m.holders.map(([name, count, n]) => `${name} ${bytes(n)} in ${count} block${count > 1 ? "s" : ""}`).join(" \u00b7 ");
+    const box = el("div", undefined, "curve");
+    box.append(el("div", `NPU ${m.device}: peak ${bytes(m.peak)} of ${bytes(m.capacity)} at ${us(m.peak_us)}; held then: ${held}`, "note"), root);
+    $("curves").append(box);
+  }
+}
+let corder = 5, cdown = true;
+const CCOLUMNS = [["operator", (o) => o.name, (o) => o.name, "name"], ["type", (o) => o.type, (o) => o.type, ""],
+  ["inputs", (o) => o.shapes, (o) => o.shapes, "shape"],
+  ["1, per run", (o) => o.us_one ?? -1, (o) => o.us_one === null ? "-" : us(o.us_one), "n"],
+  ["2, per run", (o) => o.us_two ?? -1, (o) => o.us_two === null ? "-" : us(o.us_two), "n"],
+  ["change", (o) => Math.abs(o.change), (o) => `${o.change < 0 ? "-" : "+"}${us(Math.abs(o.change))}`, "n"],
+  ["2 / 1", (o) => o.us_one && o.us_two !== null ? o.us_two / o.us_one : -1, (o) => o.us_one && o.us_two !== null ? `${(o.us_two / o.us_one).toFixed(2)}x` : "-", "n"],
+  ["bound", (o) => o.bound_two || o.bound_one, (o) => o.bound_two || o.bound_one, ""]];
+function compared() {
+  const c = data.compare;
+  $("compare").hidden = !c;
+  if (!c) return;
+  const head = el("tr");
+  for (const [i, name] of ["", `1: ${c.names[0]}`, `2: ${c.names[1]}`, "2 / 1"].entries()) head.append(el("th", name, i ? "n" : ""));
+  const table = el("table");
+  table.append(head);
+  for (const { what, one, two } of c.totals) {
+    const row = el("tr"), show = (v) => v.toLocaleString("en", { maximumFractionDigits: 2 });
+    row.append(el("td", what), el("td", show(one), "n"), el("td", show(two), "n"), el("td", one ? `${(two / one).toFixed(2)}x` : "-", "n"));
+    table.append(row);
+  }
+  $("ctotals").append(table);
+  $("cfilter").addEventListener("input", ctable);
+  ctable();
+}
+function ctable() {
+  sortable($("ctable").tHead, CCOLUMNS, corder, cdown, (c, d) => { corder = c; cdown = d; ctable(); });
+  const all = data.compare.operators, words = $("cfilter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const rows = all.filter((o) => words.every((w) => `${o.name} ${o.type} ${o.shapes}`.toLowerCase().includes(w)));
+  const value = CCOLUMNS[corder][1];
+  rows.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (cdown ? -1 : 1));
+  const body = document.createDocumentFragment();
+  for (const o of rows.slice(0, 1000)) {
+    const row = el("tr");
+    for (const [name, , shown, kind] of CCOLUMNS) {
+      const cell = el("td", shown(o), kind);
+      if (kind === "name" || kind === "shape") cell.title = shown(o);
+      if (name === "change" && o.change) cell.className = `n ${o.change < 0 ? "better" : "worse"}`;
+      row.append(cell);
+    }
+    body.append(row);
+  }
+  $("ctable").tBodies[0].replaceChildren(body);
+  $("cshown").textContent = `${rows.length} of ${all.length} operators`;
+}
+function sortable(head, columns, at, falling, chosen) {
+  const row = el("tr");
+  columns.forEach(([name, , , kind], c) => {
+    const cell = el("th", name + (c === at ? (falling ? " \u25be" : " \u25b4") : ""), kind === "n" ? "n" : "");
+    cell.tabIndex = 0;
+    cell.ariaSort = c === at ? (falling ? "descending" : "ascending") : "none";
+    const sort = () => chosen(c, c === at ? !falling : kind === "n");
+    cell.addEventListener("click", sort);
+    cell.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
+    row.append(cell);
+  });
+  head.replaceChildren(row);
+}
+
 // ---- operators
 
 const COLUMNS = [
@@ -149,17 +266,7 @@ function about(i) {
     `${bytes(o.gm)} of global memory traffic, ${bytes(o.hbm)} beyond L2\n` + (o.estimated ? "estimated: no kernel, roofline time" : `rests on figures: ${counts(o.figures) || o.confidence}\nerror band: ${o.band || "-"}`);
 }
 function header() {
-  const row = el("tr");
-  COLUMNS.forEach(([name, , , kind], c) => {
-    const cell = el("th", name + (c === order ? (down ? " \u25be" : " \u25b4") : ""), kind === "n" ? "n" : "");
-    cell.tabIndex = 0;
-    cell.ariaSort = c === order ? (down ? "descending" : "ascending") : "none";
-    const sort = () => { down = c === order ? !down : kind === "n"; order = c; table(); };
-    cell.addEventListener("click", sort);
-    cell.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
-    row.append(cell);
-  });
-  $("operators").tHead.replaceChildren(row);
+  sortable($("operators").tHead, COLUMNS, order, down, (c, d) => { order = c; down = d; table(); });
 }
 function table() {
   header();
@@ -411,15 +518,32 @@ $("in").addEventListener("click", () => zoom(0.6));
 $("out").addEventListener("click", () => zoom(1 / 0.6));
 $("all").addEventListener("click", all);
 $("theme").addEventListener("click", () => theme());
-$("png").addEventListener("click", () => {
+function save(source, name) {
   const link = el("a");
-  link.href = canvas.toDataURL("image/png");
-  link.download = `${data.soc.name}_timeline.png`;
+  link.href = source.toDataURL("image/png");
+  link.download = `${data.soc.name}_${name}.png`;
   link.click();
+}
+$("png").addEventListener("click", () => save(canvas, "timeline"));
+$("rpng").addEventListener("click", () => { // the drawing with the colours of the page, which a picture file does not know
+  const root = $("roofline").firstChild.cloneNode(true), [, , W, H] = root.getAttribute("viewBox").split(" ").map(Number);
+  const style = svg("style", {}, `text{fill:${css("--dim")};font:12px sans-serif} .grid{stroke:${css("--line")}} ` +
+    `.roof{fill:none;stroke:${css("--fg")};stroke-width:1.5} .second{stroke-dasharray:6 4} circle{fill-opacity:.6}`);
+  root.prepend(style, svg("rect", { width: W, height: H, fill: css("--bg") }));
+  root.setAttribute("width", 2 * W);
+  root.setAttribute("height", 2 * H);
+  const picture = new Image(), target = document.createElement("canvas");
+  target.width = 2 * W;
+  target.height = 2 * H;
+  picture.onload = () => { target.getContext("2d").drawImage(picture, 0, 0); save(target, "roofline"); };
+  picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(root))}`;
 });
 addEventListener("resize", draw);
 theme(null, matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 overview();
+compared();
+gains();
+memory();
 roofline();
 table();
 load();
