@@ -23,6 +23,8 @@ _TYPES = {
     np.dtype(np.bool_): TensorProto.BOOL,
     np.dtype(np.int32): TensorProto.INT32,
     np.dtype(np.float16): TensorProto.FLOAT16,
+    np.dtype(np.uint8): TensorProto.UINT8,
+    np.dtype(np.int8): TensorProto.INT8,
 }
 
 

@@ -32,6 +32,7 @@ def _body(imp: Importer, proto: NodeProto, inputs: Sequence[str]) -> tuple[Funct
 
     domain = "" if proto.domain in ("", "ai.onnx") else proto.domain
     version = imp.opset if not domain else imp.domains.get(domain, 1)
+    schema: Any  # the package's own type description lacks the functions
     try:
         schema = onnx.defs.get_schema(proto.op_type, version, domain)
     except Exception:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ascend_sim.graph.onnx_import.context import Array, Importer, OnnxNode, Table
@@ -141,7 +143,8 @@ def _repeat_edges(imp: Importer, node: OnnxNode, x: str, pairs: Array, mode: str
         size = imp.shape(x)[axis]
         if size == 0 or (mode == "reflect" and size == 1):
             raise imp.error(f"axis {axis} of length {size} has nothing to {mode}")
-        places = np.pad(np.arange(size), pairs[axis], mode)
+        how: Any = mode
+        places = np.pad(np.arange(size), pairs[axis], how)
         names = [x, imp.const(places, "int64"), imp.const(axis, "int64")]
         x = imp.emit("GatherV2", names, {"batch_dims": 0}, node.outputs if axis == padded[-1] else None)[0]
 

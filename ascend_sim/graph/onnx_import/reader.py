@@ -43,12 +43,24 @@ def read_model(source: str | os.PathLike[str] | bytes) -> ModelProto:
         raise AtcError("E16004", f"{what} holds no graph", "Export the model again; the file may be truncated.")
     if not model.graph.output:
         raise AtcError("E16001", f"the graph of {what} has no output")
+    if model.functions:
+        model = _inlined(model, what)
     if folder is not None:
         try:
             onnx.load_external_data_for_model(model, folder)
         except Exception as error:
             raise AtcError("E13001", f"external data of {what} cannot be read: {error}") from None
     return model
+
+
+def _inlined(model: ModelProto, what: str) -> ModelProto:
+    """The model without functions of its own: their nodes in place of the calls."""
+    from onnx import inliner
+
+    try:
+        return inliner.inline_local_functions(model, convert_version=True)
+    except Exception as error:
+        raise AtcError("E13005", f"the functions of {what} cannot be expanded: {error}") from None
 
 
 def opset_of(model: ModelProto) -> int:

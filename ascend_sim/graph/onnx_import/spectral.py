@@ -132,7 +132,8 @@ def mel_weights(imp: Importer, node: OnnxNode) -> None:
         np.asarray(imp.value(n, what)).reshape(-1)[0].item() for n, what in zip(node.inputs, names, strict=True)
     )
     spectrum = length // 2 + 1
-    edges = np.linspace(*(2595 * np.log10(1 + v / 700) for v in (low, high)), bins + 3)[: bins + 2]
+    first, last = (float(2595 * np.log10(1 + v / 700)) for v in (low, high))
+    edges = np.linspace(first, last, bins + 3)[: bins + 2]
     hertz = 700 * (10 ** (edges / 2595) - 1)
     points = np.floor((length + 1) * hertz / rate).astype(np.int64)
     table = np.zeros((spectrum, bins))

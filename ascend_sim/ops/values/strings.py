@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.shapes import ShapeError, broadcast, need, rank, text
 from ascend_sim.ops.values._define import Specs, define
 
-_CASES = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}
+_CASES: dict[str, Callable[[str], str]] = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}
 
 
 def _strings(inputs: Specs, index: int, name: str) -> TensorSpec:

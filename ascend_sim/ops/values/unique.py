@@ -21,6 +21,7 @@ from ascend_sim.ops.values._numeric import narrow, widen
 def _infer(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
     x = need(inputs, 0, "x")
     shape = x.logical_shape
+    out: tuple[int, ...]
     if attrs.get("axis") is None:
         entries, out = x.size, (x.size,)
     else:

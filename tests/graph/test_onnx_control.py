@@ -1,0 +1,153 @@
+"""Control flow of ONNX models, against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from graph_models import check, make_model, randn
+from onnx import TensorProto, helper
+
+from ascend_sim.graph.errors import AtcError
+from ascend_sim.graph.onnx_import import import_onnx
+
+X = randn(3, 4)
+
+
+def subgraph(nodes: list[onnx.NodeProto], inputs: list[Any], outputs: list[str]) -> onnx.GraphProto:
+    return helper.make_graph(
+        nodes, "body", inputs, [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in outputs]
+    )
+
+
+def value(name: str, kind: int = TensorProto.FLOAT, shape: tuple[int, ...] | None = None) -> Any:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def if_node(**branches: list[onnx.NodeProto]) -> onnx.NodeProto:
+    graphs = {name: subgraph(nodes, [], [nodes[-1].output[0]]) for name, nodes in branches.items()}
+    for graph in graphs.values():
+        graph.output[0].CopyFrom(value(graph.output[0].name, TensorProto.FLOAT, (3, 4)))
+    return helper.make_node("If", ["c"], ["y"], **graphs)
+
+
+BRANCHES = {
+    "then_branch": [helper.make_node("Exp", ["x"], ["a"])],
+    "else_branch": [helper.make_node("Neg", ["x"], ["t"]), helper.make_node("Abs", ["t"], ["a"])],
+}
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_if_of_a_known_condition_keeps_one_branch(condition: bool) -> None:
+    model = make_model([if_node(**BRANCHES)], {"x": X}, ["y"], {"c": np.asarray(condition)})
+    loaded = check(model, {"x": X})
+    assert [c.call.type for c in loaded.calls] == (["Exp"] if condition else ["FusedElementwise"])
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_if_of_a_computed_condition_selects(condition: bool) -> None:
+    given = {"x": X, "c": np.asarray(condition)}
+    check(make_model([if_node(**BRANCHES)], given, ["y"]), given)
+
+
+def body(*outputs: str) -> onnx.GraphProto:
+    """s' = s * w + i, with s' also collected; goes on while told to."""
+    nodes = [
+        helper.make_node("Identity", ["go"], ["again"]),
+        helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["s", "w"], ["m"]),
+        helper.make_node("Add", ["m", "f"], ["next"]),
+        helper.make_node("ReduceMax", ["next"], ["top"], keepdims=0),
+    ]
+    inputs = [value("i", TensorProto.INT64, ()), value("go", TensorProto.BOOL, ()), value("s", shape=(3, 4))]
+    graph = helper.make_graph(nodes, "body", inputs, [value("again", TensorProto.BOOL, ()),
+                                                      value("next", shape=(3, 4)), value("top", shape=())])  # fmt: skip
+    return graph
+
+
+def test_loop_is_unrolled() -> None:
+    node = helper.make_node("Loop", ["count", "true", "x"], ["y", "tops"], body=body())
+    constants = {"count": np.asarray(4), "true": np.asarray(True), "w": randn(4, seed=1)}
+    loaded = check(make_model([node], {"x": X}, ["y", "tops"], constants), {"x": X})
+    assert sum(c.call.type == "ReduceMax" for c in loaded.calls) == 4
+
+
+def test_loop_of_unknown_length_names_the_input() -> None:
+    node = helper.make_node("Loop", ["count", "", "x"], ["y", "tops"], body=body())
+    model = make_model([node], {"x": X, "count": np.asarray(4)}, ["y"], {"w": randn(4, seed=1)})
+    with pytest.raises(AtcError, match=r"Loop.*'M' \(count\) is not a compile-time constant.*inputs 'count'"):
+        import_onnx(model.SerializeToString())
+
+
+@pytest.mark.parametrize("backward", [0, 1])
+def test_scan(backward: int) -> None:
+    nodes = [helper.make_node("Add", ["s", "part"], ["t"]), helper.make_node("Identity", ["t"], ["out"])]
+    inner = helper.make_graph(nodes, "body", [value("s", shape=(4,)), value("part", shape=(4,))],
+                              [value("t", shape=(4,)), value("out", shape=(4,))])  # fmt: skip
+    node = helper.make_node(
+        "Scan", ["start", "x"], ["last", "all"], body=inner, num_scan_inputs=1, scan_input_directions=[backward],
+        scan_output_directions=[backward],
+    )  # fmt: skip
+    given = {"x": X, "start": randn(4, seed=2)}
+    check(make_model([node], given, ["last", "all"]), given)
+
+
+def test_sequences_inside_a_graph() -> None:
+    nodes = [
+        helper.make_node("SplitToSequence", ["x", "sizes"], ["parts"], axis=1),
+        helper.make_node("SequenceAt", ["parts", "one"], ["second"]),
+        helper.make_node("SequenceInsert", ["parts", "second", "zero"], ["longer"]),
+        helper.make_node("SequenceErase", ["longer", "one"], ["shorter"]),
+        helper.make_node("ConcatFromSequence", ["shorter"], ["y"], axis=1),
+        helper.make_node("SequenceLength", ["shorter"], ["count"]),
+    ]
+    constants = {"sizes": np.asarray([1, 2, 1]), "one": np.asarray(1), "zero": np.asarray(0)}
+    check(make_model(nodes, {"x": X}, ["y", "count"], constants), {"x": X})
+
+
+def test_functions_of_a_model_are_expanded() -> None:
+    """Operators by their standard function, and those the model itself defines."""
+    own = helper.make_function(
+        "mine", "Twice", ["a"], ["b"],
+        [helper.make_node("Add", ["a", "a"], ["t"]), helper.make_node("Relu", ["t"], ["b"])],
+        [helper.make_opsetid("", 18)],
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [helper.make_node("Twice", ["x"], ["m"], domain="mine"),
+         helper.make_node("MeanVarianceNormalization", ["m"], ["y"], axes=[1])],
+        "g", [value("x", shape=(3, 4))], [value("y", shape=(3, 4))],
+    )  # fmt: skip
+    model = helper.make_model(
+        graph, functions=[own], opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("mine", 1)]
+    )
+    model.ir_version = 8
+    check(model, {"x": X})
+
+
+def test_results_as_large_as_their_values_make_them() -> None:
+    """NonZero, and what reads it."""
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["places"]),
+        helper.make_node("Transpose", ["places"], ["rows"], perm=[1, 0]),
+        helper.make_node("GatherND", ["x", "rows"], ["found"]),
+        helper.make_node("ReduceSum", ["found"], ["total"], keepdims=0),
+    ]
+    x = np.where(X > 0, X, np.float32(0))
+    check(make_model(nodes, {"x": x}, ["places", "found", "total"]), {"x": x})
+
+
+def test_weights_of_a_quantised_model() -> None:
+    """QuantizeLinear and DequantizeLinear around a product."""
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "t", "u"], ["v"], axis=1),
+        helper.make_node("MatMul", ["d", "v"], ["y"]),
+    ]
+    constants = {
+        "s": np.asarray(0.02, np.float32), "z": np.asarray(3, np.int8),
+        "w": np.arange(-10, 10, dtype=np.int8).reshape(4, 5), "t": np.abs(randn(5)) * 0.1, "u": np.zeros(5, np.int8),
+    }  # fmt: skip
+    check(make_model(nodes, {"x": X}, ["y"], constants), {"x": X})
