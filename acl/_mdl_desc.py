@@ -67,8 +67,11 @@ def create_dataset() -> int:
 
 @api("acl.mdl.destroy_dataset", "aclmdlDestroyDataset")
 def destroy_dataset(dataset_ptr: int, /) -> int:
-    if dataset_of(dataset_ptr) is None:
+    found = dataset_of(dataset_ptr)
+    if found is None:
         return errors.INVALID_PARAM
+    for desc in found.descs.values():
+        handles.drop(desc)
     handles.drop(dataset_ptr)
     return 0
 

@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from acl import _op_dump, _op_store, errors, handles
+from acl import _op_dump, _op_store, _strict, errors, handles
 from acl._common import caller
 from acl._descs import DataBuffer, TensorDesc
 from acl._op_attr import OpAttr
@@ -58,6 +58,8 @@ def submit(
     task = OpTask(bound.call, sources, targets, apply, cores=cores_of_thread(device))
     task.where = caller()
     stream.submit(task, host_thread())
+    if _strict.watch is not None:
+        _strict.watch.enqueued((p.block for p in bound.outputs if p is not None), stream, bound.call.type)
     return 0
 
 

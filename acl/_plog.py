@@ -70,7 +70,7 @@ def write(at: int, module: str, text: str, place: tuple[str, int] = ("", 0), kin
     if kind == "debug" and at < level(module):
         return
     screen, folder = on_screen(), _folder()
-    if not screen and folder is None:
+    if at < level(module) if screen else folder is None:  # the life of the process is for files
         return
     now = datetime.now()
     stamp = f"{now:%Y-%m-%d-%H:%M:%S}.{now.microsecond // 1000:03d}.{now.microsecond % 1000:03d}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from acl import errors, handles
+from acl import _strict, errors, handles
 from acl._api import api
 from acl._common import current, event_of, handle_of, on_stream
 from ascend_sim.runtime.events import DeviceEvent, Record
@@ -76,6 +76,8 @@ def record_event(event: int, stream: int, /) -> int:
         record = Record(target.device, target.id)
         found.bind(record)
         target.submit(RecordTask(record), host_thread())
+    if _strict.watch is not None:
+        _strict.watch.recorded[record] = (target, target.submitted)
     return 0
 
 
@@ -105,6 +107,8 @@ def stream_wait_event(stream: int, event: int, /) -> int:
         if found.record is None:
             found.unbound.append(task)
         target.submit(task, host_thread())
+    if _strict.watch is not None and found.record in _strict.watch.recorded:
+        _strict.watch.follows(target, *_strict.watch.recorded[found.record])
     return 0
 
 
@@ -116,12 +120,19 @@ def _look(event: DeviceEvent) -> Record | None:
     return record
 
 
+def _seen(record: Record | None) -> None:
+    """Strict mode: the program knows now that the record was reached."""
+    if _strict.watch is not None and record is not None and record.done and record in _strict.watch.recorded:
+        _strict.watch.synchronized(*_strict.watch.recorded[record])
+
+
 @api("acl.rt.query_event", "aclrtQueryEvent", "api")
 def query_event(event: int, /) -> tuple[int, int]:
     found, ret = event_of(event)
     if found is None:
         return 0, ret
     record = _look(found)
+    _seen(record)
     return (_COMPLETE if record is not None and record.done else _NOT_READY), 0
 
 
@@ -131,6 +142,7 @@ def query_event_status(event: int, /) -> tuple[int, int]:
     if found is None:
         return 0, ret
     record = _look(found)
+    _seen(record)
     return (_RECORDED if record is not None and record.done else _NOT_RECORDED), 0
 
 
@@ -160,6 +172,7 @@ def _synchronize(event: int, timeout_ms: int) -> int:
     result = record.device.scheduler.wait(record.device, lambda: record.done, limit)
     if result is Wait.DONE:
         thread.join(record.time)
+        _seen(record)
         return 0
     if result is Wait.TIMEOUT and limit is not None:
         thread.join(limit)
@@ -235,4 +248,3 @@ def get_event_avail_num() -> tuple[int, int]:
     if context is None:
         return 0, errors.RT_CONTEXT_NULL
     return max(0, context.device.soc.limits.events - context.device.events), 0
-

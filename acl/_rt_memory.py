@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from acl import errors
+from acl import _strict, errors
 from acl._api import api
 from acl._common import System, current, current_device, on_stream, system
 from ascend_sim.runtime.copies import BadAddress, Place, copy_now, direction, fill_now, locate
@@ -33,9 +33,12 @@ def allocate(owner: str, size: int, padding: int | None, align: int = GRAIN) -> 
     if padding is None:
         padding = device.soc.limits.malloc_padding_bytes
     try:
-        return device.arena.allocate(size, rounded(size, padding), owner, align).address, 0
+        block = device.arena.allocate(size, rounded(size, padding), owner, align)
     except OutOfMemory as error:
         return 0, errors.fail(errors.RT_MEMORY_ALLOCATION, f"{error}.")
+    if _strict.watch is not None:
+        _strict.watch.allocated(block)
+    return block.address, 0
 
 
 def release(address: int, name: str) -> int:
@@ -111,9 +114,12 @@ def _malloc_host(owner: str, size: int) -> tuple[int, int]:
     if size < 0:
         size += _SIZE_MAX
     try:
-        return system().host.allocate(size, rounded(size, 0), owner).address, 0
+        block = system().host.allocate(size, rounded(size, 0), owner)
     except OutOfMemory as error:
         return 0, errors.fail(errors.RT_MEMORY_ALLOCATION, f"{error}.")
+    if _strict.watch is not None:
+        _strict.watch.allocated(block)
+    return block.address, 0
 
 
 @api("acl.rt.malloc_host", "aclrtMallocHost", "malloc")
@@ -192,7 +198,11 @@ def _places(dst: int, src: int, nbytes_dst: int, nbytes_src: int, kind: int) -> 
 
 def _wrong_kind(machine: System, kind: int, way: str, level: int) -> None:
     """Say that a copy's kind and its addresses disagree; where host and device are one, they cannot."""
-    if machine.soc.chip.run_mode == 1:
+    if machine.soc.chip.run_mode != 1:
+        return
+    if _strict.watch is not None:
+        _strict.watch.wrong_kind(kind, way)
+    else:
         warnings.warn(
             f"memcpy kind {kind} was given, but the addresses say {way}; the addresses decide",
             RuntimeWarning,
@@ -220,6 +230,8 @@ def memcpy(dst: int, dst_max: int, src: int, count: int, kind: int, /) -> int:
     way = direction(target, source)
     if kind != DEFAULT and way not in _KINDS[kind]:
         _wrong_kind(device.system, kind, way, 4)
+    if _strict.watch is not None:
+        _strict.watch.read(source.block)
     copy_now(device, host_thread(), target, source, count, way=way)
     return 0
 
@@ -231,8 +243,12 @@ def _copy_async(stream: int, target: Place, source: Place, task: CopyTask) -> in
         return ret
     thread = host_thread()
     found.submit(task, thread)
+    if _strict.watch is not None:
+        _strict.watch.enqueued((target.block,), found, "the copy")
     if not task.pinned:
         found.synchronize(thread)
+        if _strict.watch is not None:
+            _strict.watch.synchronized(found)
     return 0
 
 
@@ -359,6 +375,8 @@ def memset_async(dev_ptr: int, max_count: int, value: int, count: int, stream: i
     if found is None:
         return ret
     found.submit(FillTask(dev_ptr, value & 0xFF, count, place.block), host_thread())
+    if _strict.watch is not None:
+        _strict.watch.enqueued((place.block,), found, "the fill")
     return 0
 
 

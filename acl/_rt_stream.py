@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from acl import errors, handles
+from acl import _strict, errors, handles
 from acl._api import api
 from acl._common import current, handle_of, on_stream, system, task_failure
 from ascend_sim.runtime.host import host_thread
@@ -75,6 +75,8 @@ def stream_query(stream: int, /) -> tuple[int, int]:
     if found is None:
         return 0, ret
     found.device.scheduler.advance(found.device, host_thread().now)
+    if found.idle and _strict.watch is not None:
+        _strict.watch.synchronized(found)
     return (0 if found.idle else 1), 0
 
 
@@ -119,6 +121,8 @@ def synchronize_stream(stream: int, /) -> int:
         return ret
     if found.synchronize(host_thread()) is Wait.DEADLOCK:
         return errors.fail(errors.RT_STREAM_SYNC_TIMEOUT, _stuck(f"stream {found.id}"))
+    if _strict.watch is not None:
+        _strict.watch.synchronized(found)
     return task_failure(found)
 
 
@@ -131,6 +135,8 @@ def synchronize_stream_with_timeout(stream: int, timeout_ms: int, /) -> int:
         return ret
     result = found.synchronize(host_thread(), None if timeout_ms == -1 else timeout_ms * _MS)
     if result is Wait.DONE:
+        if _strict.watch is not None:
+            _strict.watch.synchronized(found)
         return task_failure(found)
     if result is Wait.TIMEOUT:
         host_thread().now += timeout_ms * _MS
@@ -162,6 +168,8 @@ def _synchronize_device(timeout_ms: int) -> int:
         if result is not Wait.DONE:
             what = f"stream {stream.id} of device {context.device.index}"
             return errors.fail(errors.RT_STREAM_SYNC_TIMEOUT, _stuck(what))
+        if _strict.watch is not None:
+            _strict.watch.synchronized(stream)
     for stream in sorted(context.device.streams.values(), key=lambda s: s.id):
         ret = task_failure(stream)
         if ret:
@@ -231,7 +239,10 @@ def launch_callback(function: Callable[[Any], Any], user_data: object, block_typ
             "acl.rt.subscribe_report(thread_id, stream) comes first.",
         )
     found.callbacks += 1
-    found.submit(CallbackTask(function, user_data, block_type == _BLOCK, reporter), host_thread())
+    task = CallbackTask(function, user_data, block_type == _BLOCK, reporter)
+    found.submit(task, host_thread())
+    if _strict.watch is not None:
+        _strict.watch.recorded[task] = (found, task.sequence)
     return 0
 
 
@@ -250,6 +261,8 @@ def process_report(timeout_ms: int, /) -> int:
     if isinstance(task, NoReport):
         return errors.fail(errors.RT_REPORT_TIMEOUT, f"no callback came within {timeout_ms} ms.")
     thread.join(task.time)
+    if _strict.watch is not None and task in _strict.watch.recorded:
+        _strict.watch.synchronized(*_strict.watch.recorded.pop(task))
     try:
         task.function(task.data)
     except BaseException as error:  # as the interpreter does for an exception in a C callback

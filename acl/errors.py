@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final
 
-from acl import _plog
+from acl import _plog, _strict
 from ascend_sim.runtime.host import host_thread
 
 SUCCESS: Final = 0
@@ -132,6 +132,8 @@ def explain(code: int, problem: str, related: str = "") -> None:
         text += f" Related: {related}"
     (_process_messages if _process_wide else thread.messages).appendleft(text)
     _plog.write(_plog.ERROR, "ASCENDCL", text)
+    if _strict.watch is not None:
+        _strict.watch.failed(problem)
 
 
 def fail(code: int, problem: str, related: str = "") -> int:

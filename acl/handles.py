@@ -10,6 +10,7 @@ import itertools
 from collections import OrderedDict
 from typing import Any, TypeVar
 
+from acl import _strict
 from ascend_sim.runtime.host import host_thread
 
 T = TypeVar("T")
@@ -27,6 +28,8 @@ def new(value: Any) -> int:
     """A handle for ``value``."""
     handle = next(_next)
     _live[handle] = value
+    if _strict.watch is not None:
+        _strict.watch.made[handle] = _strict.user_line()
     return handle
 
 

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from acl import _names
+from acl import _names, _strict
 from acl._api import api
 from ascend_sim.runtime.copies import BadAddress, locate
 from ascend_sim.runtime.host import host_thread
@@ -29,9 +29,13 @@ _THREAD_FAILED = 500001
 def _readable(ptr: int, size: int, write: bool) -> None:
     machine = running() or system()
     try:
-        locate(machine, ptr, size, write, "ptr")
+        place = locate(machine, ptr, size, write, "ptr")
     except BadAddress as error:
         raise ValueError(f"{error}") from None
+    if _strict.watch is not None:
+        if place.device >= 0 and machine.soc.chip.run_mode == 1:
+            _strict.watch.host_access()
+        _strict.watch.read(place.block)
 
 
 def _array(value: Any) -> Any:

@@ -35,6 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--layout", action="append", choices=("msprof", "ascend_pt"), metavar="NAME",
         help="also write the tree of msprof (PROF_*, the default) or torch_npu.profiler (ascend_pt); may be repeated",
     )  # fmt: skip
+    parser.add_argument("--strict", action="store_true", help="say what works by luck: races, freed memory, leaks")
     parser.add_argument("--quiet", action="store_true", help="do not print the operator table")
     parser.add_argument(
         "--shim", action="append", choices=sorted(SHIMS), default=[], metavar="NAME",
@@ -68,11 +69,18 @@ def run(args: argparse.Namespace) -> int:
         virtual_time.install()
     from ascend_sim.runtime import status
 
+    if args.strict:
+        from acl import _strict
+
+        watch = _strict.start()
     reporter = status.Reporter(args.script.name)
     try:
         code = run_script(args.script, args.args, args.module) if args.profile is None else _run_profiled(args)
     finally:
         reporter.close()
+        if args.strict:
+            watch.left()
+            print(f"ascend-sim: {watch.report()}", file=sys.stderr)
     if code:
         _explain()
     return code

@@ -31,6 +31,7 @@ class Task:
 
     kind = "task"
     where: tuple[str, int] | None = None  # file and line that submitted it, if somebody noted them
+    wrote: tuple[Block, ...] = ()  # blocks it writes, where somebody wants to know
     writes = True  # memory that another task may be waiting for
 
     def __init__(self, name: str) -> None:

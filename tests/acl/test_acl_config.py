@@ -143,6 +143,7 @@ def test_logs_on_the_screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 # -- dumps -------------------------------------------------------------------------------------------------
 
+
 def read_dump(data: bytes) -> tuple[dict[str, Any], bytes]:
     from acl._dump_file import _TABLES as tables
 

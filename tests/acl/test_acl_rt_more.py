@@ -411,7 +411,7 @@ def test_tasks_of_a_device_are_dropped(program: Program, fails: Fails) -> None:
 
 # -- kernels of a program ----------------------------------------------------------------------------------
 
-KERNEL = '''
+KERNEL = """
 import ascend_sim.asc as asc
 
 @asc.jit(insert_sync=True, kernel_type="AIV")
@@ -424,7 +424,7 @@ def scale(x: asc.GlobalAddress, y: asc.GlobalAddress, n: int, by: float):
     asc.data_copy(tile, source, size)
     asc.muls(tile, tile, by, size)
     asc.data_copy(target, tile, size)
-'''
+"""
 
 
 def _words(*values: int | float) -> bytes:
