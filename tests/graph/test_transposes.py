@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,3 +102,13 @@ def test_pixels_become_channel_blocks_at_once(soc: str) -> None:
     expected = reference(model, {"x": x})[0].astype(np.float16).astype(np.float32)
     np.testing.assert_array_equal(got[0], expected)
     np.testing.assert_array_equal(loaded.run_values([x], mode="instruction")[0], expected)
+
+
+@pytest.mark.slow
+def test_example_of_a_tensorflow_network(tmp_path: Path) -> None:
+    program = Path(__file__).parents[2] / "examples" / "tensorflow_model.py"
+    words = [sys.executable, str(program), "--out", str(tmp_path)]
+    out = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert out.returncode == 0, out.stderr
+    rows = {line.split()[0]: line.split()[1:] for line in out.stdout.splitlines() if line.startswith("network.")}
+    assert (rows["network.onnx"][0], rows["network.om"][0]) == ("18", "0")
