@@ -265,7 +265,7 @@ def encode(picture: Image, level: int) -> bytes:
     y = picture.planes["Y"]
     sub_w, sub_h = picture.subsampling
     full = [y] + [grow(picture.planes[c], sub_w, sub_h, picture.width, picture.height) for c in "UV"]
-    source = Pillow.fromarray(np.dstack(full), "YCbCr")
+    source = Pillow.frombytes("YCbCr", (picture.width, picture.height), np.dstack(full).tobytes())
     out = io.BytesIO()
     sampling = {(1, 1): 0, (2, 1): 1, (2, 2): 2}[sub_w, sub_h]
     source.save(out, "JPEG", quality=level or 100, subsampling=sampling)

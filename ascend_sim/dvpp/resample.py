@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Plane = NDArray[np.uint8]
+_UNIT: Final = 2048
 
 
 def _linear(coordinates: NDArray[Any], size: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -44,9 +45,33 @@ def _corners(size: int, source: int) -> NDArray[Any]:
     return np.arange(size) * (source / size)
 
 
+def _weights(size: int, source: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int32]]:
+    """Neighbours of every pixel and their weights in units of 1/2048, as OpenCV rounds them."""
+    at = _centres(size, source).astype(np.float32)
+    low = np.floor(at)
+    upper = at - low
+    upper[(low < 0) | (low >= source - 1)] = 0
+    first = np.clip(low, 0, source - 1).astype(np.intp)
+    weights = np.rint(np.stack((1 - upper, upper)) * np.float32(_UNIT)).astype(np.int32)
+    return first, np.minimum(first + 1, source - 1), weights
+
+
 def bilinear_centres(plane: Plane, height: int, width: int) -> Plane:
-    """OpenCV's INTER_LINEAR (within one level: OpenCV rounds its weights to 11 bits)."""
-    return _blend(plane, _centres(height, plane.shape[0]), _centres(width, plane.shape[1]))
+    """OpenCV's INTER_LINEAR for bytes, in its fixed-point arithmetic; halving both sides takes the mean of four."""
+    if plane.shape == (2 * height, 2 * width):
+        total = plane.reshape(height, 2, width, 2).sum(axis=(1, 3), dtype=np.uint16)
+        mean: Plane = ((total + 2) >> 2).astype(np.uint8)
+        return mean
+    left, right, h = _weights(width, plane.shape[1])
+    top, bottom, v = _weights(height, plane.shape[0])
+    values = plane.astype(np.int32)
+    across = values[:, left] * h[0]
+    across += values[:, right] * h[1]
+    across >>= 4
+    result = (across[top] * v[0][:, None]) >> 16
+    result += (across[bottom] * v[1][:, None]) >> 16
+    made: Plane = ((result + 2) >> 2).astype(np.uint8)
+    return made
 
 
 def bilinear_corners(plane: Plane, height: int, width: int) -> Plane:

@@ -47,7 +47,8 @@ def test_bilinear_is_what_its_definition_says(
 ) -> None:
     plane = np.random.default_rng(seed).integers(0, 256, (rows, columns), dtype=np.uint8)
     made = resize(plane, height, width, method).astype(int)
-    assert np.abs(made - by_hand(plane.astype(float), height, width, half)).max() <= 0.51
+    worst = 1.0 if half else 0.51  # OpenCV's weights have 11 bits
+    assert np.abs(made - by_hand(plane.astype(float), height, width, half)).max() <= worst
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -56,7 +57,8 @@ def test_against_opencv(size: tuple[int, int, int, int]) -> None:
     rows, columns, height, width = size
     plane = smooth(rows, columns)
     linear = cv2.resize(plane, (width, height), interpolation=cv2.INTER_LINEAR).astype(int)
-    assert np.abs(resize(plane, height, width, "bilinear") - linear).max() <= 1
+    made = resize(plane, height, width, "bilinear")
+    assert np.abs(made - linear).max() <= 1 and (made != linear).mean() < 0.01  # some builds differ when doubling
     nearest = cv2.resize(plane, (width, height), interpolation=cv2.INTER_NEAREST)
     assert np.array_equal(resize(plane, height, width, "nearest"), nearest)
 
