@@ -26,6 +26,34 @@ Names, arguments and results are those of pyACL ("hicann/runtime", python/pyACL 
 its documented code (207000, or 200001) in its documented shape, and `acl.get_recent_err_msg()` says why. **Used**:
 public programs call it (17 repositories, 202 files).
 """
+_USE = """
+## Settings
+
+`acl.init(path)` reads a JSON file: `dump`, `profiler`, `err_msg_mode`, `defaultDevice`, `max_opqueue_num`, `StackSize`
+and `event_mode` as documented (the last two are checked and kept: nothing here depends on them), and beside them
+`"ascend_sim": {"soc": "Ascend910B2", "devices": 8, "op_compile": true}`.
+
+| variable | meaning |
+|---|---|
+| `ASCEND_RT_VISIBLE_DEVICES` | the devices that programs see, in their order |
+| `ASCEND_SLOG_PRINT_TO_STDOUT=1`, `ASCEND_LOG_PRINT_TO_STDOUT=1` | logs on the screen |
+| `ASCEND_PROCESS_LOG_PATH`, `ASCEND_WORK_PATH` | logs in `debug/plog/plog-PID_TIME.log` below; without either no file |
+| `ASCEND_GLOBAL_LOG_LEVEL`, `ASCEND_MODULE_LOG_LEVEL` | 0 debug, 1 info, 2 warning, 3 error (default), 4 none |
+| `ASCEND_HOST_LOG_FILE_NUM` | log files of a process that stay (10; each up to 20 MB) |
+| `ASCEND_DUMP_PATH` | where dumps go, before `dump_path` |
+| `ASCEND_SIM_OP_COMPILE=1` | operators without an operator model are compiled when called, beside those of a store |
+| `ASCEND_SIM_STRICT=1` | strict mode |
+
+## Strict mode
+
+`ascend-sim run --strict app.py` changes no return code. At the end it lists on stderr, with the lines of the program:
+
+* use of freed memory, with the line that allocated it; access beyond the end of a block,
+* a copy whose kind disagrees with its addresses,
+* device memory looked at by the host (`acl.util` conversions),
+* a result read before the stream that writes it was synchronized,
+* memory, streams, events, models, descriptions, ... that were never given back, with the line that made them.
+"""
 _MODULES = ("", "rt", "mdl", "op", "blas", "media", "prof", "util", "himpi", "fv")
 _REASONS = {
     "himpi": "media V2, which chips have beside V1 (`acl.media`) and programs must not mix with it",
@@ -125,7 +153,7 @@ def signature(name: str) -> str:
 
 
 def page() -> str:
-    lines = [_INTRO, "## Coverage", "", *_table(), "", "## Explained", "", *_explained(), ""]
+    lines = [_INTRO + _USE, "## Coverage", "", *_table(), "", "## Explained", "", *_explained(), ""]
     lines += ["## Not on every chip", "", "As on hardware these return 207000 on", "", *_elsewhere(), ""]
     lines += ["## Functions", "", "`+` implemented, `-` explained; `*` used by public programs.", ""]
     for module in _MODULES:

@@ -217,6 +217,10 @@ def _stamp(handle: int, name: str) -> tuple[int, int]:
 
 @api("acl.rt.event_elapsed_time", "aclrtEventElapsedTime", "api")
 def event_elapsed_time(start: int, end: int, /) -> tuple[float, int]:
+    for handle in (start, end):
+        found, ret = event_of(handle)
+        if found is None:
+            return 0.0, ret
     first, ret = _stamp(start, "start")
     if ret:
         return 0.0, ret

@@ -329,9 +329,7 @@ class Rules:
     def elapsed(self, rng: random.Random) -> None:
         first, last = self.pick(rng, self.events), self.pick(rng, self.events)
         ms, ret = self.do(acl.rt.event_elapsed_time, first, last)
-        code = self._event_code(first) or (0 if self.events[first].recorded else 107006)
-        if code == 0:
-            code = self._event_code(last)
+        code = self._event_code(first) or self._event_code(last) or (0 if self.events[first].recorded else 107006)
         self.expect(ret, *((code,) if code else (0, 107006, 107007)))
         assert ret or ms >= 0
 
