@@ -6,7 +6,7 @@ import gc
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,15 @@ def machine_of_8() -> None:
     _sim.reset()
     machine.configure(soc="Ascend910B2", devices=DEVICES)
     ok(acl.init())
+
+
+@pytest.fixture
+def events() -> Iterator[list[Any]]:
+    """Every event from now on."""
+    seen: list[Any] = []
+    observer = _sim.observe(seen.append)
+    yield seen
+    _sim.unobserve(observer)
 
 
 def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
@@ -157,10 +166,8 @@ def test_ten_thousand_buffers_on_a_thousand_streams(machine_of_8: None) -> None:
 
 
 @pytest.mark.slow
-def test_32_threads_copy_and_execute_on_8_devices(machine_of_8: None) -> None:
+def test_32_threads_copy_and_execute_on_8_devices(machine_of_8: None, events: list[Any]) -> None:
     """64 models, two a thread: right values, order of every stream kept."""
-    events: list[Any] = []
-    _sim.observe(events.append)
     blob = acl_models.mlp()
     rounds = 40
 
@@ -211,15 +218,14 @@ def test_32_threads_copy_and_execute_on_8_devices(machine_of_8: None) -> None:
 
 
 @pytest.mark.slow
-def test_times_of_threads_on_devices_of_their_own_repeat() -> None:
+def test_times_of_threads_on_devices_of_their_own_repeat(events: list[Any]) -> None:
     """Eight threads, one device each: the same simulated times in every run, whatever order the machine chose."""
     blob = acl_models.mlp()
 
     def run() -> tuple[list[int], list[list[tuple[Any, ...]]]]:
         _sim.reset()
         machine.configure(soc="Ascend910B2", devices=DEVICES)
-        events: list[Any] = []
-        _sim.observe(events.append)
+        events.clear()
         ok(acl.init())
 
         def work(device: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -292,10 +293,13 @@ def test_png(program: MediaProgram, mode: str, form: int) -> None:
 # -- time ------------------------------------------------------------------------------------------------------
 
 
-def spans() -> list[Any]:
-    events: list[Any] = []
-    _sim.observe(events.append)
-    return events
+@pytest.fixture
+def events() -> Iterator[list[Any]]:
+    """Every event from now on."""
+    seen: list[Any] = []
+    observer = _sim.observe(seen.append)
+    yield seen
+    _sim.unobserve(observer)
 
 
 @pytest.mark.parametrize(
@@ -318,8 +322,7 @@ def test_rates(soc: str, unit: str, fps: int, total: int) -> None:
     assert number / (end / 1e12) == pytest.approx(total, rel=0.01)
 
 
-def test_tasks_are_asynchronous_in_order_and_timed(program: MediaProgram) -> None:
-    events = spans()
+def test_tasks_are_asynchronous_in_order_and_timed(program: MediaProgram, events: list[Any]) -> None:
     given = nv12(photo(1920, 1080))
     source, middle, last = program.picture(1920, 1080, data=given), program.picture(640, 360), program.picture(320, 180)
     config = media.dvpp_create_resize_config()
@@ -336,8 +339,7 @@ def test_tasks_are_asynchronous_in_order_and_timed(program: MediaProgram) -> Non
     assert second.duration == pytest.approx(640 * 360 / 746.5e6 * 1e12, rel=1e-6)  # the larger picture counts
 
 
-def test_a_batch_uses_all_units(program: MediaProgram) -> None:
-    events = spans()
+def test_a_batch_uses_all_units(program: MediaProgram, events: list[Any]) -> None:
     sources, targets = media.dvpp_create_batch_pic_desc(1), media.dvpp_create_batch_pic_desc(12)
     program.picture(512, 512, desc=media.dvpp_get_pic_desc(sources, 0))
     for i in range(12):

@@ -190,11 +190,12 @@ def test_a_channel_outlives_its_context(device: int, fails: Fails) -> None:
 def test_frames_take_their_time(device: int) -> None:
     coded, _ = packets(profile="baseline")
     events: list[Any] = []
-    _sim.observe(events.append)
+    observer = _sim.observe(events.append)
     player = Player(1)
     for index, data in enumerate(coded):
         player.ok(player.send(data, index))
     player.close()
+    _sim.unobserve(observer)
     spans = [e for e in events if e.kind == "dvpp" and e.args["pixels"]]
     assert len(spans) == FRAMES and all(a.end <= b.start for a, b in pairwise(spans))
     for span in spans:
