@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from acl._op_call import Bound
     from ascend_sim.ops.schema import OpCall, TensorSpec
     from ascend_sim.runtime.device import Device
+    from ascend_sim.runtime.stream import Stream
+    from ascend_sim.runtime.tasks import Task
 
 _AICORE_ARGS = 1  # the only kind of information there is
 
@@ -117,3 +119,37 @@ def executed(bound: Bound, device: Device) -> None:
     _dump.operator(
         config, folder, name, call, index, 0, tensors(call.inputs, bound.inputs), tensors(call.outputs, bound.outputs)
     )
+
+
+def failed(config: _dump.Config, stream: Stream, task: Task) -> None:
+    """Write the tensors of an operator that failed; those whose memory is gone stay out."""
+    import numpy as np
+
+    from acl import _dump_file
+    from ascend_sim.graph.storage import from_storage
+
+    operator = task.operator()
+    if operator is None:
+        return
+    name, call, addresses = operator
+    memory = stream.device.system.memory
+
+    def tensors(specs: Any, places: Any) -> list[tuple[Any, Any]]:
+        found = []
+        for spec, address in zip(specs, places, strict=False):
+            block = memory.find(address) if address else None
+            if spec is None or block is None or address + spec.nbytes > block.address + block.size:
+                continue
+            data = np.array(block.arena.view(address, spec.nbytes))
+            try:
+                found.append((spec, from_storage(data.data, spec)))
+            except (ValueError, KeyError):  # a layout that only its operator understands
+                found.append((spec, data))
+        return found
+
+    split, us = len(call.inputs), _dump.now_us()
+    ins, outs = tensors(call.inputs, addresses[:split]), tensors(call.outputs, addresses[split:])
+    file = _dump_file.file_name(call.type, name, task.sequence, stream.id, us)
+    folder = f"extra-info/data-dump/{stream.device.index}"
+    text = _dump_file.statistics(ins, outs) if config.data == "stats" else ""
+    _dump.write(config, folder, file, _dump_file.content(name, us, ins, outs), text)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from acl import errors, handles
+from acl import _dump, _op_dump, errors, handles
 from acl._api import api
 from acl._common import current, failure_code, system
 from acl._rt_limits import device_at
@@ -51,6 +51,8 @@ def failed(stream: Stream, task: Task, failure: TaskFailure) -> None:
     failed_tasks[key] = task
     if len(failed_tasks) > _REMEMBERED:
         failed_tasks.popitem(last=False)
+    if _dump.state.config is not None and _dump.state.config.failures:
+        _op_dump.failed(_dump.state.config, stream, task)
     if _callback is None:
         return
     code = failure_code(failure.kind)

@@ -37,6 +37,9 @@ class KernelTask(Task):
         self._trace, self._compute, self.call = trace, compute, call
         self.addresses, self.blocks = addresses, blocks
 
+    def operator(self) -> tuple[str, OpCall, Sequence[int]] | None:
+        return self.name, self.call, self.addresses
+
     def run(self, stream: Stream, begin: int) -> Generator[SimEvent, Any, int]:
         from ascend_sim.engine.simulate import simulate_kernel
 

@@ -230,6 +230,28 @@ def test_single_operators_and_statistics_are_dumped(tmp_path: Path) -> None:
     assert float(figures["Avg Value"]) == pytest.approx(28 / 16)
 
 
+def test_an_operator_that_fails_is_dumped(tmp_path: Path) -> None:
+    section = {"dump_path": str(tmp_path), "dump_scene": "lite_exception"}
+    assert acl.init(config(tmp_path, {"dump": section})) == 0
+    assert acl.rt.set_device(0) == 0
+    program = Program()
+    x = np.arange(16, dtype=np.float32)
+    kept, n = program.upload(x)
+    lost, _ = program.upload(x)
+    descs = [acl.create_tensor_desc(0, [16], 2)] * 3
+    buffers = [acl.create_data_buffer(a, n) for a in (kept, lost, program.empty(n))]
+    stream = program.stream()
+    assert acl.op.execute_v2("Add", descs[:2], buffers[:2], descs[2:], buffers[2:], 0, stream) == 0
+    assert acl.rt.synchronize_stream(stream) == 0 and not list(tmp_path.rglob("Add.*"))
+    assert acl.op.execute_v2("Add", descs[:2], buffers[:2], descs[2:], buffers[2:], 0, stream) == 0
+    acl.rt.free(lost)
+    assert acl.rt.synchronize_stream(stream) == 507015
+    (path,) = (tmp_path / "extra-info" / "data-dump" / "0").iterdir()
+    header, raw = read_dump(path.read_bytes())
+    assert path.name.startswith("Add.Add.") and len(header["input"]) == len(header["output"]) == 1
+    assert np.array_equal(np.frombuffer(raw[:n], np.float32), x)
+
+
 def test_arguments_of_operators_are_collected(program: Program, tmp_path: Path, fails: Fails) -> None:
     fails(acl.op.stop_dump_args(1), 100045, "start_dump_args")
     fails(acl.op.start_dump_args(2, str(tmp_path)), 100000, "dump_type is 2")
