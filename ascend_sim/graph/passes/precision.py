@@ -125,6 +125,19 @@ def _convert(node: Node, graph: Graph, dtype: str, cast: _Caster) -> None:
         node.attrs["dst_type"] = graph.specs[node.outputs[0]].dtype
 
 
+def _by_way_of_float32(editor: Editor, node: Node) -> None:
+    """int64 becomes a 16-bit float in two steps, as the vector unit converts it."""
+    graph = editor.graph
+    source, target = graph.specs[node.inputs[0]], graph.specs[node.outputs[0]]
+    if source.dtype != "int64" or target.dtype not in ("float16", "bfloat16"):
+        return
+    middle = editor.new_name(f"{node.inputs[0]}/float32")
+    name = editor.new_node_name(f"trans_Cast_{node.inputs[0]}")
+    first = Node(name, "Cast", [node.inputs[0]], [middle], {"dst_type": "float32"})
+    editor.add(first, [_with_dtype(source, "float32")], before=node)
+    editor.set_inputs(node, [middle])
+
+
 def run(graph: Graph, options: PassOptions) -> bool:
     editor = Editor(graph)
     cast = _Caster(editor)
@@ -142,6 +155,8 @@ def run(graph: Graph, options: PassOptions) -> bool:
                 _check_fp32_cube(node, options.soc)
             continue
         _convert(node, graph, dtype, cast)
+        if node.type == "Cast" and "s642f32" in rules_for(options.soc).conversions:
+            _by_way_of_float32(editor, node)
         if node.type in CUBE and dtype == "float16" and mode in ("force_fp32", "cube_fp16in_fp32out"):
             graph.specs[node.outputs[0]] = _with_dtype(graph.specs[node.outputs[0]], "float32")
     names = graph.attrs["output_names"]
