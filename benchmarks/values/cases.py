@@ -320,6 +320,13 @@ def batch_norm(op: str, rng: Rng) -> Case:
     return Case(op, some_chip(rng), inputs, {"epsilon": 1e-5}, outputs=fmt)
 
 
+@cases("LRN")
+def response_norm(op: str, rng: Rng) -> Case:
+    x = normal(rng, (2, int(rng.integers(1, 40)), int(rng.integers(1, 12)), int(rng.integers(1, 12))), np.float16)
+    attrs = {"depth_radius": int(rng.integers(0, 4)), "bias": 1.0, "alpha": 0.1, "beta": float(pick(rng, 0.5, 0.75))}
+    return Case(op, some_chip(rng), plain(x), attrs)
+
+
 @cases("ArgMaxD", "ArgMinD", "ArgMaxV2", "ArgMin", "ArgMinV2")
 def extreme(op: str, rng: Rng) -> Case:
     shape = shape_of(rng, 1, 3)
