@@ -2,7 +2,8 @@
 
 Without a mode: the fit over all rows. ``--half a``: over that half only, with the errors of both halves.
 ``--leave-one-out``: for each network, fitted on the others, with its errors. ``--report FILE``: both, as a page.
-Times reported are simulated, at the fitted values; the fit itself interpolates (`benchmarks.networks.fit`).
+The fit interpolates (`benchmarks.networks.fit`); times reported are simulated at the fitted values, or with
+``--interpolate`` interpolated too, which needs no further simulation.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ascend_sim.soc import load_soc
 
 from .fit import Effects, combined, search
 from .page import page
-from .parameters import PARAMETERS, Parameter
+from .parameters import PARAMETERS
 from .samples import Samples
 
 ROWS = Path(__file__).parents[1] / "data" / "models_calibration.csv"
@@ -51,19 +52,22 @@ def errors(rows: Sequence[ModelRow], us: Sequence[float]) -> list[float]:
     return [t / row.us - 1 for row, t in zip(rows, us, strict=True)]
 
 
-def simulated(rows: Sequence[ModelRow], parameters: Sequence[Parameter], values: Sequence[float],
-              samples: Samples) -> list[float]:  # fmt: skip
-    """Times at these parameter values, us."""
-    changes = combined(parameters, values)
+def simulated(effects: Effects, rows: Sequence[ModelRow], values: Sequence[float],
+              samples: Samples | None) -> list[float]:  # fmt: skip
+    """Times of some of the rows at these parameter values, us; without ``samples`` interpolated."""
+    if samples is None:
+        every = dict(zip((r.id for r in effects.rows), effects.predicted(values), strict=True))
+        return [float(every[row.id]) for row in rows]
+    changes = combined(effects.parameters, values)
     found = samples.times((row, [changes]) for row in rows)
     return [found[row.id][0] for row in rows]
 
 
-def whole(effects: Effects, half: str | None, samples: Samples) -> dict[str, Any]:
+def whole(effects: Effects, half: str | None, samples: Samples | None) -> dict[str, Any]:
     """Fit over all rows or one half, errors over all and by half."""
     rows = effects.rows
     values = search(effects, np.asarray([half in (None, half_of(r.id)) for r in rows]))
-    found = errors(rows, simulated(rows, effects.parameters, values, samples))
+    found = errors(rows, simulated(effects, rows, values, samples))
     by_half = {h: [e for r, e in zip(rows, found, strict=True) if half_of(r.id) == h] for h in "ab"}
     return {
         "values": dict(zip((p.name for p in effects.parameters), values, strict=True)),
@@ -73,14 +77,14 @@ def whole(effects: Effects, half: str | None, samples: Samples) -> dict[str, Any
     }
 
 
-def left_out(effects: Effects, samples: Samples) -> dict[str, Any]:
+def left_out(effects: Effects, samples: Samples | None) -> dict[str, Any]:
     """For each network the fit over the others, and its errors."""
     rows = effects.rows
     out: dict[str, Any] = {"networks": {}, "errors": {}}
     for name in dict.fromkeys(r.model for r in rows):
         values = search(effects, np.asarray([r.model != name for r in rows]))
         own = [r for r in rows if r.model == name]
-        found = errors(own, simulated(own, effects.parameters, values, samples))
+        found = errors(own, simulated(effects, own, values, samples))
         out["networks"][name] = {
             "values": dict(zip((p.name for p in effects.parameters), values, strict=True)), **score(found)
         }  # fmt: skip
@@ -123,6 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--soc", choices=sorted(PARAMETERS), help="only this chip")
     parser.add_argument("--workers", type=int, default=1, metavar="N")
     parser.add_argument("--cache", type=Path, metavar="FILE", help="keep simulated times for further runs")
+    parser.add_argument("--interpolate", action="store_true", help="errors of interpolated times")
     parser.add_argument("--json", action="store_true")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--half", choices=("a", "b"), help="fit over this half of the rows")
@@ -131,16 +136,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     rows = [row for row in read_rows(ROWS) if isinstance(row, ModelRow)]
     samples = Samples(args.models, args.workers, args.cache)
+    again = None if args.interpolate else samples
     if args.report:
         chips = {soc: effects_of([row for row in rows if row.soc == soc], samples) for soc in PARAMETERS}
-        halves = {soc: whole(effects, "a", samples) for soc, effects in chips.items()}
-        others = {soc: left_out(effects, samples) for soc, effects in chips.items()}
-        args.report.write_text(page(halves, others), encoding="utf-8")
+        halves = {soc: whole(effects, "a", again) for soc, effects in chips.items()}
+        others = {soc: left_out(effects, again) for soc, effects in chips.items()}
+        args.report.write_text(page(halves, others, args.interpolate), encoding="utf-8")
         return 0
     results: dict[str, Any] = {}
     for soc in (args.soc,) if args.soc else PARAMETERS:
         effects = effects_of([row for row in rows if row.soc == soc], samples)
-        results[soc] = left_out(effects, samples) if args.leave_one_out else whole(effects, args.half, samples)
+        results[soc] = left_out(effects, again) if args.leave_one_out else whole(effects, args.half, again)
     if args.json:
         json.dump(results, sys.stdout)
         print()

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 STEPS = 61  # values of a parameter that the search tries
 ROUNDS = 30
 WORST = 0.5  # errors of ln(time) above count as this: rows that no parameter explains
-HOLD = 0.003  # of the loss, at the end of a parameter's range: rows that say nothing leave it at its start
+HOLD = 0.01  # of the loss, at the end of a parameter's range: rows that say nothing leave it at its start
 
 
 @dataclass(frozen=True)

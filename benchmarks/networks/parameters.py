@@ -105,7 +105,7 @@ PARAMETERS: Mapping[str, tuple[Parameter, ...]] = {
     ),
     "Ascend310": (_execute(30, 300, 130, 100), _gap(6, 1, 1), _memory(36, 51.2, 48.6, 48), _im2col(115, 90)),
     "Ascend310B1": (
-        _execute(20, 300, 130, 130), _gap(3, 1, 0.65), _memory(44, 66, 62.7, 64), _vector(0.35, 1.4, 0.7),
+        _execute(60, 300, 130, 130), _gap(3, 1, 0.65), _memory(44, 66, 62.7, 64), _vector(0.35, 1.4, 0.7),
         _im2col(115, 95), _small(28, 60),
     ),
 }  # fmt: skip
