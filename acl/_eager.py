@@ -192,7 +192,6 @@ def launch(kernels: Sequence[Kernel], stream: Stream, addresses: Sequence[int]) 
             )
 
 
-
 def replay(kernels: Sequence[tuple[Kernel, Sequence[int]]], stream: Stream) -> None:
     """Enqueue captured operators with one call of the host for all of them."""
     thread = host()
@@ -437,3 +436,49 @@ def known_operator(op_type: str) -> bool:
 
     ops.load(kernels=False)
     return ops.find(op_type) is not None
+
+
+# -- communication -----------------------------------------------------------------------------------------
+
+
+class _Collective(OpTask):
+    """A collective on a stream: it begins when all ranks are there (``start``, ps)."""
+
+    kind = "collective"
+
+    def __init__(self, name: str, start: int, duration: int, facts: dict[str, Any]) -> None:
+        super().__init__(_NOTHING, (), (), None, name)
+        self.start, self.duration, self.facts = start, duration, facts
+
+    def run(self, stream: Stream, begin: int) -> Any:
+        env = stream.device.env
+        start = max(begin, self.start)
+        end = start + self.duration
+        if end > env.now:
+            yield env.timeout(end - int(env.now))
+        self.emit(stream, begin, end, wait=start - begin, **self.facts)
+        return end
+
+
+class _Nothing:
+    type = "Collective"
+
+
+_NOTHING: Any = _Nothing()
+
+
+def ready_ps(stream: Stream) -> int:
+    """When work enqueued now could begin: after everything enqueued so far, which happens for that."""
+    settle(stream.device.index)
+    return max(stream.free_at, host().now)
+
+
+def collective(stream: Stream, name: str, nbytes: int, ranks: int, start: int, **facts: Any) -> None:
+    """Enqueue a collective of ``nbytes`` (see `ascend_sim.runtime.collective.steps`) that begins at ``start`` ps."""
+    from ascend_sim.runtime.collective import collective_ps
+
+    thread = host()
+    thread.now += stream.device.system.costs["launch"]
+    duration = collective_ps(stream.device.soc, name, nbytes, ranks)
+    known = {"nbytes": nbytes, "ranks": ranks, "link": "HCCS", **facts}
+    stream.submit(_Collective(f"hcom_{name}_", start, duration, known), thread)

@@ -18,7 +18,7 @@ if "torch_npu.build" not in getattr(sys, "orig_argv", []):
 
     from torch_npu import distributed, npu, optim, profiler, utils
     from torch_npu._ops import *  # noqa: F403
-    from torch_npu.npu import config  # noqa: F401
+    from torch_npu.npu import config
 
     _setup.finish()
 

@@ -42,9 +42,7 @@ def finish() -> None:
     register()
     if os.environ.get("TORCH_TRANSFER_TO_NPU") not in (None, "", "0"):
         if os.environ["TORCH_TRANSFER_TO_NPU"] != "1":
-            raise ValueError(
-                f"TORCH_TRANSFER_TO_NPU is {os.environ['TORCH_TRANSFER_TO_NPU']!r}: expected 0 or 1"
-            )
+            raise ValueError(f"TORCH_TRANSFER_TO_NPU is {os.environ['TORCH_TRANSFER_TO_NPU']!r}: expected 0 or 1")
         from torch_npu.contrib import transfer_to_npu
 
         sys.modules["torch_npu.contrib.transfer_to_npu"] = transfer_to_npu

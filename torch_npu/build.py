@@ -88,6 +88,14 @@ def library() -> Path:
     return folder() / f"{NAME}{importlib.machinery.EXTENSION_SUFFIXES[0]}"
 
 
+def _object(source: Path, command: list[str]) -> Path:
+    """Where the object of a source lies: named by everything it depends on."""
+    digest = hashlib.sha256("\0".join(command).encode())
+    for path in (source, *sorted(SOURCE.glob("*.h"))):
+        digest.update(path.read_bytes())
+    return folder().parent / "objects" / f"{source.stem}-{digest.hexdigest()[:16]}.o"
+
+
 def _commands(work: Path, compiler: list[str], extra: list[str]) -> tuple[list[list[str]], list[str]]:
     import torch
 
@@ -95,9 +103,11 @@ def _commands(work: Path, compiler: list[str], extra: list[str]) -> tuple[list[l
     include = [root / "include", root / "include/torch/csrc/api/include", sysconfig.get_paths()["include"]]
     flags = ["-O1", "-std=c++20", "-fPIC", "-w", f"-DTORCH_EXTENSION_NAME={NAME}"]
     flags += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", *(f"-I{p}" for p in include), *extra]
-    objects = [work / f"{s.stem}.o" for s in _sources()]
+    objects = [_object(source, [*compiler, *flags]) for source in _sources()]
     compile_ = [
-        [*compiler, *flags, "-c", str(s), "-o", str(o)] for s, o in zip(_sources(), objects, strict=True)
+        [*compiler, *flags, "-c", str(source), "-o", str(target)]
+        for source, target in zip(_sources(), objects, strict=True)
+        if not target.exists()
     ]
     link = [*compiler, "-shared", *map(str, objects), "-o", str(work / library().name), f"-L{root / 'lib'}"]
     link += ["-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python", f"-Wl,-rpath,{root / 'lib'}", *extra]
@@ -105,6 +115,18 @@ def _commands(work: Path, compiler: list[str], extra: list[str]) -> tuple[list[l
 
 
 def _run(command: list[str]) -> None:
+    """Run a compiler whose last argument is its result (an object), which appears whole or not at all."""
+    if "-c" in command:
+        target = Path(command[-1])
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_suffix(f".{os.getpid()}.part")
+        _call([*command[:-1], str(part)])
+        os.replace(part, target)
+    else:
+        _call(command)
+
+
+def _call(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         tail = "\n".join((done.stderr or done.stdout).splitlines()[:30])

@@ -60,9 +60,41 @@ def _results(value: Any) -> list[Any]:
     return [x for x in tree_leaves(value) if isinstance(x, torch.Tensor | int | float | bool | complex)]
 
 
-def check(op: Any, dtype: Any) -> dict[str, Any]:
+def _compare(actual: Any, expected: Any) -> None:
     import torch
     from torch.testing import assert_close
+
+    for got, wanted in zip(_results(actual), _results(expected), strict=True):
+        if isinstance(got, torch.Tensor):
+            assert_close(got.cpu(), torch.as_tensor(wanted).detach(), equal_nan=True, check_stride=False)
+        else:
+            assert_close(got, wanted, equal_nan=True)
+
+
+def _widened(value: Any, dtype: Any) -> Any:
+    import torch
+    from torch.utils._pytree import tree_map
+
+    def one(x: Any) -> Any:
+        if isinstance(x, torch.Tensor) and x.dtype == dtype:
+            return x.detach().float()
+        return torch.float32 if x is dtype else x
+
+    return tree_map(one, value)
+
+
+def _narrowed(value: Any, dtype: Any) -> Any:
+    import torch
+    from torch.utils._pytree import tree_map
+
+    def one(x: Any) -> Any:
+        return x.to(dtype) if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
+
+    return tree_map(one, value)
+
+
+def check(op: Any, dtype: Any) -> dict[str, Any]:
+    import torch
 
     from torch_npu.dispatch import run
 
@@ -70,6 +102,7 @@ def check(op: Any, dtype: Any) -> dict[str, Any]:
     before = Counter(run.fallbacks)
     launches = run.kernels_launched()
     seen, started, status, why = 0, time.monotonic(), "ok", ""
+    rounded = False
     try:
         for sample in op.sample_inputs("cpu", dtype, requires_grad=False):
             if seen >= SAMPLES or time.monotonic() - started > SECONDS:
@@ -86,12 +119,16 @@ def check(op: Any, dtype: Any) -> dict[str, Any]:
             actual = op(args[0], *args[1], **args[2])
             if name in SKIPPED and name not in RANDOM:
                 continue
-            for a, e in zip(_results(actual), _results(expected), strict=True):
-                if isinstance(a, torch.Tensor):
-                    a, e = a.cpu(), torch.as_tensor(e)
-                    assert_close(a, e.detach(), equal_nan=True, check_stride=False)
-                else:
-                    assert_close(a, e, equal_nan=True)
+            try:
+                _compare(actual, expected)
+            except AssertionError:
+                if dtype not in (torch.float16, torch.bfloat16):
+                    raise
+                # the chip computes in float32 and rounds once: so must the CPU to be comparable
+                torch.manual_seed(0)
+                wide = [_widened(v, dtype) for v in (sample.input, list(sample.args), dict(sample.kwargs))]
+                _compare(actual, _narrowed(op(wide[0], *wide[1], **wide[2]), dtype))
+                rounded = True
     except AssertionError as error:
         status, why = "mismatch", str(error).replace("\n", " ")[:300]
     except Exception as error:
@@ -99,6 +136,7 @@ def check(op: Any, dtype: Any) -> dict[str, Any]:
     fell = sorted((Counter(run.fallbacks) - before).keys())
     return {
         "name": name, "status": status, "why": why, "samples": seen, "fallbacks": fell,
+        "rounded_once": rounded,
         "kernels": run.kernels_launched() - launches, "seconds": round(time.monotonic() - started, 2),
     }  # fmt: skip
 
@@ -120,6 +158,11 @@ def worker(dtype_name: str, names: list[str], out: str) -> None:
             file.flush()
 
 
+def _lines(path: str) -> list[dict[str, Any]]:
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
 def run_all(dtype_name: str, names: list[str], out: str) -> list[dict[str, Any]]:
     """Results of all entries; workers that die are replaced."""
     open(out, "w", encoding="utf-8").close()
@@ -128,7 +171,7 @@ def run_all(dtype_name: str, names: list[str], out: str) -> list[dict[str, Any]]
         command = [sys.executable, __file__, "--worker", "--dtype", dtype_name, "--out", out]
         env = {**os.environ, "ASCEND_SIM_QUIET": "1"}
         done = subprocess.run(command, input="\n".join(left), text=True, env=env, check=False)
-        rows = [json.loads(line) for line in open(out, encoding="utf-8")]
+        rows = _lines(out)
         finished = {r["name"] for r in rows if "name" in r}
         begun = [r["begin"] for r in rows if "begin" in r]
         if done.returncode and begun and begun[-1] not in finished:
@@ -140,13 +183,14 @@ def run_all(dtype_name: str, names: list[str], out: str) -> list[dict[str, Any]]
         elif done.returncode and not begun:
             raise RuntimeError("the worker does not start")
         left = [n for n in left if n not in finished]
-    return [r for r in (json.loads(line) for line in open(out, encoding="utf-8")) if "name" in r]
+    return [r for r in _lines(out) if "name" in r]
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, int]:
     counts = Counter(r["status"] for r in rows)
     clean = sum(r["status"] == "ok" and r["kernels"] > 0 and not r["fallbacks"] for r in rows)
-    return {"entries": len(rows), **counts, "through_acl_op_only": clean}
+    rounded = sum(r["status"] == "ok" and r.get("rounded_once", False) for r in rows)
+    return {"entries": len(rows), **counts, "ok_by_float32_rounded_once": rounded, "through_acl_op_only": clean}
 
 
 def main() -> int:

@@ -149,6 +149,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("release_pool", &npu::release_pool);
   m.def("default_generator", [](int d) { return npu::default_generator(d); });
   m.def("twin_of", [](const at::Generator& g) { return npu::twin_of(g); });
+  m.def("host_alias", &npu::host_alias);
   m.def("is_pinned", [](uintptr_t p) { return npu::is_pinned(reinterpret_cast<void*>(p)); });
   m.def("record_stream", [](const at::Tensor& t, int64_t stream) {
     npu::allocator()->recordStream(t.storage().data_ptr(),

@@ -881,6 +881,8 @@ void set_dispatcher(py::object compile, py::object launch, py::object before, py
 
 void use_flash_attention(bool on) { flash = on; }
 
+at::Tensor host_alias(const at::Tensor& tensor) { return cpu_alias(tensor); }
+
 void clear_plans() {
   for (auto& [op, known] : operators) {
     known->plans.clear();

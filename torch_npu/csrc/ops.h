@@ -1,6 +1,7 @@
 // Dispatch of operators: plans made in Python, the CPU fallback, copies and views.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <pybind11/pybind11.h>
 
 namespace npu {
@@ -9,6 +10,7 @@ namespace npu {
 // stream, addresses)`` enqueues it; ``before``/``after`` charge a CPU fallback; ``sync`` makes values final.
 void set_dispatcher(pybind11::object compile, pybind11::object launch, pybind11::object before,
                     pybind11::object after, pybind11::object settle);
+at::Tensor host_alias(const at::Tensor& tensor);  // the same bytes as a CPU tensor
 void clear_plans();
 void use_flash_attention(bool on);
 pybind11::dict plan_counts();

@@ -53,8 +53,8 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 class T:
-    """A tensor of a plan. ``place`` is ("arg", i), ("new", i), ("scratch", i), or None while undecided; ``maker`` is the
-    index of the step that makes it (-1 for arguments); ``real`` is the torch tensor of an argument."""
+    """A tensor of a plan. ``place`` is ("arg", i), ("new", i), ("scratch", i), or None while undecided; ``maker`` is
+    the index of the step that makes it (-1 for arguments); ``real`` is the torch tensor of an argument."""
 
     __slots__ = ("dtype", "maker", "place", "real", "shape", "strides")
 
@@ -174,8 +174,8 @@ class Plan:
         loose: Sequence[str] = (),
         **attrs: Any,
     ) -> Any:
-        """Add an operator. A `Scalar` input becomes a constant of the type of the first tensor. Returns its output, or a
-        tuple when it has several. ``loose`` names attributes that do not decide the time."""
+        """Add an operator. A `Scalar` input becomes a constant of the type of the first tensor. Returns its output,
+        or a tuple when it has several. ``loose`` names attributes that do not decide the time."""
         tensors: list[T | None] = []
         specs: list[Any] = []
         vague: list[str | int] = list(loose)
@@ -185,9 +185,9 @@ class Plan:
                 tensors.append(None)
                 specs.append(None)
             elif isinstance(x, T):
-                x = self.contiguous(x)
-                tensors.append(x)
-                specs.append(_eager.tensor_spec(x.shape, DTYPES[x.dtype]))
+                dense = self.contiguous(x)
+                tensors.append(dense)
+                specs.append(_eager.tensor_spec(dense.shape, DTYPES[dense.dtype]))
             else:
                 tensors.append(None)
                 specs.append(_eager.tensor_spec((), DTYPES[like], constant(scalar_of(x).value, like)))
@@ -360,9 +360,12 @@ class Plan:
                 continue
             kernels.append(
                 _eager.Kernel(
-                    step.call, [place(x) for x in step.inputs], [place(x) for x in step.outputs], step.timed,
+                    step.call,
+                    [place(x) for x in step.inputs],
+                    [place(x) for x in step.outputs],
+                    step.timed,
                     silent=self.drawn,
-                )  # fmt: skip
+                )
             )
         self.launcher = tuple(kernels) or None
         for value in self._new:

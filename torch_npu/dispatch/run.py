@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from acl import _eager
+from acl import _eager, _sim
 from torch_npu._backend import backend
 from torch_npu.dispatch import table
 from torch_npu.dispatch.plan import NoPlan, Plan, Scalar, contiguous_strides
@@ -62,7 +62,10 @@ def compile_plan(name: str, overload: str, values: list[Any]) -> Any:
     if row is None:
         return False
     try:
-        return _compile(row, schema, inplace, values)
+        plan = _compile(row, schema, inplace, values)
+        if plan.launcher is not None:
+            plan.launcher = Launcher(plan.launcher, name, values)
+        return plan
     except NoPlan as why:
         reasons[name] = str(why)
         return None
@@ -158,17 +161,46 @@ def kernels_launched() -> int:
 # -- launching ---------------------------------------------------------------------------------------------
 
 
-def launch(kernels: Sequence[Any], device: int, stream: int, addresses: tuple[int, ...]) -> None:
+class Launcher:
+    """The kernels of a plan and what a profile says of them."""
+
+    __slots__ = ("kernels", "name", "shapes", "types")
+
+    def __init__(self, kernels: Sequence[Any], name: str, values: list[Any]) -> None:
+        self.kernels, self.name = kernels, name
+        tensors = [v if isinstance(v, torch.Tensor) else None for v in values]
+        self.shapes = tuple(() if t is None else tuple(t.shape) for t in tensors)
+        self.types = tuple("" if t is None else str(t.dtype).removeprefix("torch.") for t in tensors)
+
+
+_shapes = [False]
+
+
+def record_shapes(on: bool) -> None:
+    """Whether profiles say the shapes of operators' arguments."""
+    _shapes[0] = on
+
+
+def launch(launcher: Launcher, device: int, stream: int, addresses: tuple[int, ...]) -> None:
+    kernels = launcher.kernels
     _launched[0] += len(kernels)
     where = backend.stream(device, stream)
     if backend.capture is not None:
         backend.capture.add(kernels, addresses)
-    _eager.launch(kernels, where, addresses)
+    if not _sim.recording():
+        _eager.launch(kernels, where, addresses)
+    else:
+        start = _eager.host().now
+        _eager.launch(kernels, where, addresses)
+        facts = {"shapes": launcher.shapes, "types": launcher.types} if _shapes[0] else {}
+        # what the operator before it enqueued bears this very time: it belongs to that one
+        _sim.emit("op", launcher.name, start + 1, _eager.host().now, device=where.device.index, **facts)
     if backend.blocking:
         backend.synchronize_stream(device, stream)
 
 
 # -- CPU fallbacks -----------------------------------------------------------------------------------------
+
 
 def before_fallback(name: str, overload: str, device: int, stream: int, nbytes: int) -> None:
     """Before a CPU kernel works on the bytes of npu tensors: say so once, wait for the device, pay for the copies."""

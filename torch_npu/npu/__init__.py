@@ -1,6 +1,7 @@
 """``torch.npu``: devices, streams, events, memory, random numbers, mixed precision, options, graphs."""
 
 from torch_npu.npu import amp, memory, options, random, streams, tensors
+from torch_npu.npu import devices as _utils
 from torch_npu.npu import devices as utils
 from torch_npu.npu.amp.autocast_mode import (
     get_amp_supported_dtype,

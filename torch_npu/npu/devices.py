@@ -106,7 +106,7 @@ def _exchange_device(device: int) -> int:
 _maybe_exchange_device = _exchange_device
 
 
-class device:  # noqa: N801  # the name of torch
+class device:  # the name of torch
     """Context manager: ``device`` is current inside."""
 
     def __init__(self, device: Any) -> None:
@@ -122,7 +122,7 @@ class device:  # noqa: N801  # the name of torch
             _exchange_device(self.prev_idx)
 
 
-class device_of(device):  # noqa: N801
+class device_of(device):
     """Context manager: the device of a tensor is current inside (no change for tensors of the CPU)."""
 
     def __init__(self, obj: Any) -> None:

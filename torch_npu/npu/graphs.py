@@ -11,7 +11,8 @@ from acl import _eager
 from torch_npu import _setup
 from torch_npu._backend import backend
 from torch_npu.npu.devices import current_device, synchronize
-from torch_npu.npu.streams import Stream, current_stream, stream as stream_context
+from torch_npu.npu.streams import Stream, current_stream
+from torch_npu.npu.streams import stream as stream_context
 
 _pools = itertools.count(1 << 20)
 
@@ -77,7 +78,7 @@ class NPUGraph:
         """Sizes that the host would update are part of the recorded operators."""
 
 
-class graph:  # noqa: N801
+class graph:
     """Context manager: what is launched inside becomes part of ``npu_graph``."""
 
     default_capture_stream: Any = None

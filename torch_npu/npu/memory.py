@@ -185,7 +185,8 @@ def reset_peak_host_memory_stats() -> None:
 _METRICS = [
     ("allocated_bytes", "Allocated memory", True), ("active_bytes", "Active memory", True),
     ("reserved_bytes", "NPU reserved memory", True), ("inactive_split_bytes", "Non-releasable memory", True),
-    ("allocation", "Allocations", False), ("active", "Active allocs", False), ("segment", "NPU reserved segments", False),
+    ("allocation", "Allocations", False), ("active", "Active allocs", False),
+    ("segment", "NPU reserved segments", False),
     ("inactive_split", "Non-releasable allocs", False),
 ]  # fmt: skip
 
@@ -213,7 +214,8 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
         "|" + rule + "|",
         f"|{f' PyTorch NPU memory summary, device ID {index} ':^75}|",
         "|" + "-" * 75 + "|",
-        f"|{'  NPU OOMs: ' + str(stats['num_ooms']):<36}|{'    npuMalloc retries: ' + str(stats['num_alloc_retries']):<38}|",
+        f"|{'  NPU OOMs: ' + str(stats['num_ooms']):<36}|"
+        f"{'    npuMalloc retries: ' + str(stats['num_alloc_retries']):<38}|",
         "|" + rule + "|",
         "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |",
     ]

@@ -15,7 +15,7 @@ _open: dict[int, tuple[str, int, str]] = {}
 _stack: list[int] = []
 
 
-class mstx:  # noqa: N801
+class mstx:
     """Static functions as in ``torch_npu.npu.mstx``: spans appear in the profile as host events."""
 
     @staticmethod

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from torch_npu.utils._error_code import ErrCode, pta_error
 
@@ -44,7 +44,9 @@ def set_option(option: dict[str, Any]) -> None:
         raise TypeError("npu option must be a dict." + pta_error(ErrCode.PARAM))
     for name, value in option.items():
         if name not in _ALLOWED:
-            raise ValueError(f"value of npu option {name} is not valid: no option has this name" + pta_error(ErrCode.VALUE))
+            raise ValueError(
+                f"value of npu option {name} is not valid: no option has this name" + pta_error(ErrCode.VALUE)
+            )
         allowed = _ALLOWED[name]
         if allowed is not None and str(value) not in allowed:
             raise ValueError(
@@ -112,7 +114,7 @@ def clear_npu_overflow_flag() -> None:
 class _NPUConfig:
     """``torch.npu.config``: ``allow_internal_format`` may be set and read."""
 
-    _names = {"allow_internal_format": "ALLOW_INTERNAL_FORMAT"}
+    _names: ClassVar[dict[str, str]] = {"allow_internal_format": "ALLOW_INTERNAL_FORMAT"}
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._names:

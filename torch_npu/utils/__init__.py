@@ -1,1 +1,1 @@
-"""x"""
+"""Small helpers: error codes."""

@@ -16,44 +16,44 @@ from ascend_sim.ops.values._define import Specs, define
 from ascend_sim.ops.values._numeric import narrow, widen
 
 
-def _sigmoid(y: Array, dy: Array) -> Array:
+def _sigmoid(y: Array, dy: Array) -> Any:
     return dy * y * (1 - y)
 
 
-def _tanh(y: Array, dy: Array) -> Array:
+def _tanh(y: Array, dy: Array) -> Any:
     return dy * (1 - y * y)
 
 
-def _swish(dy: Array, x: Array) -> Array:
+def _swish(dy: Array, x: Array) -> Any:
     s = fn.sigmoid(x)
     return dy * s * (1 + x * (1 - s))
 
 
-def _mish(dy: Array, x: Array) -> Array:
+def _mish(dy: Array, x: Array) -> Any:
     t = np.tanh(fn.softplus(x))
     return dy * (t + x * fn.sigmoid(x) * (1 - t * t))
 
 
-def _hard_swish(dy: Array, x: Array) -> Array:
+def _hard_swish(dy: Array, x: Array) -> Any:
     return np.where(x <= -3, 0, np.where(x < 3, dy * (x / 3 + x.dtype.type(0.5)), dy)).astype(x.dtype)
 
 
-def _hard_sigmoid(dy: Array, x: Array) -> Array:
+def _hard_sigmoid(dy: Array, x: Array) -> Any:
     return np.where((x > -3) & (x < 3), dy / 6, 0).astype(x.dtype)
 
 
-def _log_sigmoid(dy: Array, x: Array) -> Array:
+def _log_sigmoid(dy: Array, x: Array) -> Any:
     return dy * fn.sigmoid(-x)
 
 
-def _threshold(dy: Array, x: Array, threshold: float) -> Array:
+def _threshold(dy: Array, x: Array, threshold: float) -> Any:
     return np.where(x <= threshold, 0, dy).astype(x.dtype)
 
 
 _C, _K = 0.7978845608028654, 0.044715  # sqrt(2 / pi), the cubic term of the tanh form
 
 
-def _gelu(dy: Array, x: Array, approximate: str) -> Array:
+def _gelu(dy: Array, x: Array, approximate: str) -> Any:
     kind = x.dtype.type
     if approximate == "tanh":
         t = np.tanh(kind(_C) * (x + kind(_K) * x * x * x))
@@ -63,15 +63,15 @@ def _gelu(dy: Array, x: Array, approximate: str) -> Array:
     return dy * (kind(0.5) * (1 + fn.erf(x * kind(0.7071067811865476))) + x * density)
 
 
-def _leaky_relu(dy: Array, x: Array, slope: float) -> Array:
+def _leaky_relu(dy: Array, x: Array, slope: float) -> Any:
     return np.where(x > 0, dy, dy * dy.dtype.type(slope))
 
 
-def _hardtanh(x: Array, dy: Array, low: float, high: float) -> Array:
+def _hardtanh(x: Array, dy: Array, low: float, high: float) -> Any:
     return np.where((x <= low) | (x >= high), 0, dy).astype(x.dtype)
 
 
-def _elu(dy: Array, x: Array, alpha: float, scale: float, input_scale: float, is_result: bool) -> Array:
+def _elu(dy: Array, x: Array, alpha: float, scale: float, input_scale: float, is_result: bool) -> Any:
     kind = x.dtype.type
     if is_result:
         inner = kind(input_scale) * (x + kind(alpha) * kind(scale))
@@ -80,16 +80,18 @@ def _elu(dy: Array, x: Array, alpha: float, scale: float, input_scale: float, is
     return np.where(x <= 0, dy * inner, dy * kind(scale)).astype(x.dtype)
 
 
-def _softplus(dy: Array, x: Array, beta: float, threshold: float) -> Array:
+def _softplus(dy: Array, x: Array, beta: float, threshold: float) -> Any:
     scaled = x * x.dtype.type(beta)
-    return np.where(scaled > threshold, dy, dy * fn.sigmoid(-scaled) * np.exp(np.minimum(scaled, threshold))).astype(x.dtype)
+    return np.where(scaled > threshold, dy, dy * fn.sigmoid(-scaled) * np.exp(np.minimum(scaled, threshold))).astype(
+        x.dtype
+    )
 
 
-def _shrink(dy: Array, x: Array, lambd: float) -> Array:
+def _shrink(dy: Array, x: Array, lambd: float) -> Any:
     return np.where((x >= -lambd) & (x <= lambd), 0, dy).astype(x.dtype)
 
 
-def _logit(x: Array, dy: Array, eps: float) -> Array:
+def _logit(x: Array, dy: Array, eps: float) -> Any:
     with np.errstate(all="ignore"):
         inner = dy / (x * (1 - x))
         if eps >= 0:
@@ -155,7 +157,9 @@ def _prelu(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     dy, x, weight = (widen(a) for a in arrays if a is not None)
     first = np.where(x > 0, dy, dy * weight)
     second = np.where(x > 0, 0, dy * x)
-    return [narrow(np.broadcast_to(r, o.logical_shape), o.dtype) for r, o in zip((first, second), call.outputs, strict=True)]
+    return [
+        narrow(np.broadcast_to(r, o.logical_shape), o.dtype) for r, o in zip((first, second), call.outputs, strict=True)
+    ]
 
 
 define("PReluGradTensor", "elementwise", "grads features weights", _infer_prelu, _prelu)

@@ -138,7 +138,9 @@ def _index_copy(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     assert spec is not None
     axis = _axis(spec, dict(call.attrs))
     out = np.array(x)
-    np.moveaxis(out, axis, 0)[_bounded(index, x.shape[axis])] = np.moveaxis(source.reshape(source.shape or (1,)), axis, 0)
+    np.moveaxis(out, axis, 0)[_bounded(index, x.shape[axis])] = np.moveaxis(
+        source.reshape(source.shape or (1,)), axis, 0
+    )
     return [out]
 
 

@@ -24,39 +24,39 @@ def _reduced(y: Array, how: str) -> Array:
 # ---- elementwise losses
 
 
-def _mse(x: Array, t: Array) -> Array:
+def _mse(x: Array, t: Array) -> Any:
     return np.square(x - t)
 
 
-def _mse_grad(x: Array, t: Array) -> Array:
+def _mse_grad(x: Array, t: Array) -> Any:
     return 2 * (x - t)
 
 
-def _smooth_l1(x: Array, t: Array, beta: float) -> Array:
+def _smooth_l1(x: Array, t: Array, beta: float) -> Any:
     d = np.abs(x - t)
     return d if beta == 0 else np.where(d < beta, d * d * x.dtype.type(0.5 / beta), d - x.dtype.type(beta / 2))
 
 
-def _smooth_l1_grad(x: Array, t: Array, beta: float) -> Array:
+def _smooth_l1_grad(x: Array, t: Array, beta: float) -> Any:
     d = x - t
     return np.sign(d) if beta == 0 else np.where(np.abs(d) < beta, d / x.dtype.type(beta), np.sign(d))
 
 
-def _huber(x: Array, t: Array, delta: float) -> Array:
+def _huber(x: Array, t: Array, delta: float) -> Any:
     d, k = np.abs(x - t), x.dtype.type
     return np.where(d <= delta, k(0.5) * d * d, k(delta) * (d - k(delta / 2)))
 
 
-def _huber_grad(x: Array, t: Array, delta: float) -> Array:
+def _huber_grad(x: Array, t: Array, delta: float) -> Any:
     d = x - t
     return np.clip(d, -delta, delta).astype(x.dtype)
 
 
-def _soft_margin(x: Array, t: Array) -> Array:
+def _soft_margin(x: Array, t: Array) -> Any:
     return fn.softplus(-t * x)
 
 
-def _soft_margin_grad(x: Array, t: Array) -> Array:
+def _soft_margin_grad(x: Array, t: Array) -> Any:
     return -t * fn.sigmoid(-t * x)
 
 

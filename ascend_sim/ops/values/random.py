@@ -36,7 +36,7 @@ for _name, _draw in (
     ("StatelessRandomUniformV3", lambda g, s, c: g.uniform(c.attr("from", 0.0), c.attr("to", 1.0), s)),
     ("StatelessRandomNormalV3", lambda g, s, c: g.normal(c.attr("mean", 0.0), c.attr("stdev", 1.0), s)),
     ("StatelessBernoulliV2", lambda g, s, c: g.random(s) < c.attr("prob", 0.5)),
-    ("StatelessRandintV2", lambda g, s, c: g.integers(c.attr("from", 0), max(c.attr("to", 2), c.attr("from", 0) + 1), s)),
+    ("StatelessRandintV2", lambda g, s, c: g.integers(c.attr("from", 0), c.attr("to", 2), s)),
     ("StatelessRandperm", lambda g, s, c: g.permutation(s[0])),
 ):  # fmt: skip
     define(_name, "creation", "", _infer, _values(_draw))

@@ -221,7 +221,7 @@ for _name, _binary in _BINARY.items():
     define(_name, "elementwise", "x1 x2", _binary_infer, _binary_values(_binary))
 
 
-def _leaky_relu_tensor(a: Array, b: Array) -> Array:
+def _leaky_relu_tensor(a: Array, b: Array) -> Any:
     return np.where(a > 0, a, a * b)
 
 
@@ -236,7 +236,7 @@ def _ternary_infer(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
     return [TensorSpec(broadcast(*(s.logical_shape for s in specs)), specs[0].dtype)]
 
 
-def _lerp(start: Array, end: Array, weight: Array) -> Array:
+def _lerp(start: Array, end: Array, weight: Array) -> Any:
     """start + weight (end - start), from the nearer end."""
     step = end - start
     return np.where(np.abs(weight) < 0.5, start + weight * step, end - step * (1 - weight)).astype(start.dtype)

@@ -129,8 +129,8 @@ def _lin_space(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     kind = np.float64 if call.outputs[0].dtype == "float64" else np.float32
     if steps == 1:
         return [narrow(np.asarray([start], kind), call.outputs[0].dtype)]
-    step = kind((end - start) / max(steps - 1, 1))
-    index = np.arange(steps)
+    step: Any = kind((end - start) / max(steps - 1, 1))
+    index: Any = np.arange(steps)
     low = kind(start) + step * index.astype(kind)
     high = kind(end) - step * (steps - 1 - index).astype(kind)
     return [narrow(np.where(index < steps // 2, low, high).astype(kind), call.outputs[0].dtype)]

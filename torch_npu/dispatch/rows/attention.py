@@ -25,7 +25,7 @@ def _mask(plan: Plan, query: T, key: T, bias: T | None) -> tuple[T | None, T | N
     """(additive shift, mask of what is hidden)."""
     if bias is None:
         return None, None
-    b, n, s = query.shape[:3]
+    n, s = query.shape[1:3]
     t = key.shape[2]
     shape = (1,) * (4 - bias.ndim) + bias.shape
     if bias.dtype == torch.bool and shape[1] == 1:
@@ -74,7 +74,8 @@ def attention_backward(plan: Plan, grad_out: T, query: T, key: T, value: T, attn
     top = plan.broadcast(plan.flat(logsumexp, (b, n, s, 1)), (b, n, s, 8))
     total = plan.fill((b, n, s, 8), 1, torch.float32)
     dq, dk, dv, _ = plan.op(
-        "FlashAttentionScoreGrad", [query, key, value, grad_out, shift, None, None, hidden, top, total, None, out],
+        "FlashAttentionScoreGrad",
+        [query, key, value, grad_out, shift, None, None, hidden, top, total, None, out],
         **_attributes(query, scale, False),
     )
     return dq, dk, dv, None

@@ -15,7 +15,8 @@ from torch_npu.dispatch.table import row
 
 UNARY: dict[str, tuple[str, bool]] = {
     "abs": ("Abs", False), "neg": ("Neg", False), "sign": ("Sign", False), "square": ("Square", False),
-    "exp": ("Exp", True), "exp2": ("Exp2", True), "expm1": ("Expm1", True), "log": ("Log", True), "log1p": ("Log1p", True),
+    "exp": ("Exp", True), "exp2": ("Exp2", True), "expm1": ("Expm1", True), "log": ("Log", True),
+    "log1p": ("Log1p", True),
     "log2": ("Log2", True), "log10": ("Log10", True), "sqrt": ("Sqrt", True), "rsqrt": ("Rsqrt", True),
     "reciprocal": ("Reciprocal", True), "sin": ("Sin", True), "cos": ("Cos", True), "tan": ("Tan", True),
     "asin": ("Asin", True), "acos": ("Acos", True), "atan": ("Atan", True), "sinh": ("Sinh", True),
@@ -25,9 +26,9 @@ UNARY: dict[str, tuple[str, bool]] = {
     "floor": ("Floor", False), "ceil": ("Ceil", False), "trunc": ("Trunc", False), "frac": ("Frac", False),
     "relu": ("Relu", False), "relu6": ("Relu6", False), "silu": ("Swish", True), "mish": ("Mish", True),
     "hardswish": ("HardSwish", True), "log_sigmoid": ("LogSigmoid", True), "deg2rad": ("Deg2rad", True),
-    "rad2deg": ("Rad2deg", True), "special_entr": ("Entr", True), 
-       
-      
+    "rad2deg": ("Rad2deg", True), "special_entr": ("Entr", True),
+
+
 }  # fmt: skip
 _KEEP_INTEGERS = frozenset(("floor", "ceil", "trunc"))
 
@@ -57,7 +58,11 @@ def round_(plan: Plan, self: T, decimals: int = 0) -> Any:
         raise NoPlan("type")
     if self.dtype in INTEGERS:
         return self
-    return plan.op("Round", [self]) if decimals == 0 else plan.op("Round", [self], decimals=decimals)
+    if decimals == 0:
+        return plan.op("Round", [self])
+    factor = 10.0 ** abs(decimals)
+    up, down = ("Mul", "RealDiv") if decimals > 0 else ("RealDiv", "Mul")
+    return plan.op(down, [plan.op("Round", [plan.op(up, [self, scalar_of(factor)])]), scalar_of(factor)])
 
 
 @row("sgn")
@@ -136,7 +141,7 @@ def signbit(plan: Plan, self: T) -> Any:
         raise NoPlan("type")
     if self.dtype in FLOATS:
         return plan.op("SignBits", [self])
-    if self.dtype == torch.bool or self.dtype == torch.uint8:
+    if self.dtype in (torch.bool, torch.uint8):
         return plan.fill(self.shape, False, torch.bool)
     return plan.op("Less", [self, scalar_of(0)])
 
@@ -295,9 +300,9 @@ BINARY: dict[str, tuple[str, str]] = {
     "bitwise_right_shift": ("RightShift", "integer"), "__lshift__": ("LeftShift", "integer"),
     "__rshift__": ("RightShift", "integer"), "fmax": ("Fmax", "real"), "fmin": ("Fmin", "real"),
     "logaddexp": ("LogAddExp", "floating"), "logaddexp2": ("LogAddExp2", "floating"), "xlogy": ("Xlogy", "float"),
-    "special_xlog1py": ("Xlog1py", "float"), "copysign": ("CopySign", "float"), 
-    "heaviside": ("Heaviside", "real"), "gcd": ("Gcd", "integer"), "lcm": ("Lcm", "integer"),
-    
+    "special_xlog1py": ("Xlog1py", "float"), "copysign": ("CopySign", "float"),
+    "gcd": ("Gcd", "integer"), "lcm": ("Lcm", "integer"),
+
 }  # fmt: skip
 _BITS = {"BitwiseAnd": "LogicalAnd", "BitwiseOr": "LogicalOr", "BitwiseXor": "LogicalXor"}
 
@@ -327,9 +332,7 @@ def _binary(op_type: str, kind: str) -> Any:
             )
             if not used:
                 raise NoPlan("bool")
-        if op_type in ("Mod", "FloorMod") and dtype in INTEGERS and (
-            isinstance(other, T) or number(other) == 0
-        ):
+        if op_type in ("Mod", "FloorMod") and dtype in INTEGERS and (isinstance(other, T) or number(other) == 0):
             raise NoPlan("division by zero must be an error")
         return two(plan, used, self, other, dtype)
 
@@ -338,6 +341,13 @@ def _binary(op_type: str, kind: str) -> Any:
 
 for _name, (_type, _kind) in BINARY.items():
     row(_name)(_binary(_type, _kind))
+
+
+@row("heaviside")
+def heaviside(plan: Plan, self: T, values: T) -> Any:
+    if self.dtype != values.dtype or self.dtype not in REALS or self.dtype == torch.bool:
+        raise NoPlan("types")
+    return two(plan, "Heaviside", self, values, self.dtype)
 
 
 @row("add")
@@ -428,9 +438,9 @@ def floor_divide(plan: Plan, self: Any, other: Any) -> Any:
 @row("pow")
 def pow_(plan: Plan, self: Any, exponent: Any) -> Any:
     dtype = compute_type(self, exponent)
-    if dtype not in FLOATS:
-        if dtype not in INTEGERS or isinstance(exponent, T) or number(exponent) < 0 or not isinstance(self, T):
-            raise NoPlan(f"type {dtype}")
+    counted = dtype in INTEGERS and isinstance(self, T) and not isinstance(exponent, T) and number(exponent) >= 0
+    if dtype not in FLOATS and not counted:
+        raise NoPlan(f"type {dtype}")
     if isinstance(self, T) and not isinstance(exponent, T):
         value = number(scalar_of(exponent))
         x, back = same_layout(plan, plan.cast(self, dtype))
@@ -578,8 +588,14 @@ def hardtanh_backward(plan: Plan, grad_output: T, self: T, min_val: Any, max_val
 @row("elu_backward")
 def elu_backward(plan: Plan, grad_output: T, alpha: Any, scale: Any, input_scale: Any, is_result: bool,
                  self_or_result: T) -> Any:  # fmt: skip
-    return plan.op("EluGradV2", [_half_or_single(grad_output), self_or_result], alpha=float(number(alpha)),
-                   scale=float(number(scale)), input_scale=float(number(input_scale)), is_result=bool(is_result))  # fmt: skip
+    return plan.op(
+        "EluGradV2",
+        [_half_or_single(grad_output), self_or_result],
+        alpha=float(number(alpha)),
+        scale=float(number(scale)),
+        input_scale=float(number(input_scale)),
+        is_result=bool(is_result),
+    )
 
 
 @row("softplus_backward")
@@ -617,4 +633,3 @@ def glu(plan: Plan, self: T, dim: int = -1) -> Any:
 @row("glu_backward")
 def glu_backward(plan: Plan, grad_output: T, self: T, dim: int) -> Any:
     return plan.op("GLUGrad", [_half_or_single(grad_output), self], dim=dim)
-

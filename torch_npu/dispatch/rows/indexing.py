@@ -89,7 +89,9 @@ def index(plan: Plan, self: T, indices: list[Any]) -> Any:
 
 
 @row("_index_put_impl", "index_put")
-def index_put(plan: Plan, self: T, indices: list[Any], values: Any, accumulate: bool = False, unsafe: bool = False) -> Any:
+def index_put(
+    plan: Plan, self: T, indices: list[Any], values: Any, accumulate: bool = False, unsafe: bool = False
+) -> Any:
     if self.dtype not in REALS or not isinstance(values, T):
         raise NoPlan("type")
     flags, tensors = _indices(plan, self, indices)
@@ -171,6 +173,18 @@ def searchsorted(plan: Plan, sorted_sequence: Any = None, self: Any = None, out_
     if isinstance(self, T) and self.dtype != rows_.dtype:
         raise NoPlan("types")
     return plan.op("SearchSorted", [rows_, values], out_int32=bool(out_int32), right=bool(right) or side == "right")
+
+
+@row("isin")
+def isin(plan: Plan, elements: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    if not isinstance(elements, T) or not isinstance(test_elements, T) or not elements.numel or not test_elements.numel:
+        raise NoPlan("numbers")
+    if elements.dtype != test_elements.dtype or elements.dtype not in FLOATS | INTEGERS:
+        raise NoPlan("types")
+    n, m = elements.numel, test_elements.numel
+    equal = plan.op("Equal", [plan.flat(elements, (n, 1)), plan.flat(test_elements, (1, m))])
+    found = plan.flat(plan.op("ReduceAnyD", [equal], axes=[1], keep_dims=False), elements.shape)
+    return plan.op("LogicalNot", [found]) if invert else found
 
 
 # ---- losses

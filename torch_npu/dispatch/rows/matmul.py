@@ -79,7 +79,9 @@ def addmm(plan: Plan, self: T, mat1: T, mat2: T, beta: Any = 1, alpha: Any = 1, 
 
 
 @row("_addmm_activation")
-def addmm_activation(plan: Plan, self: T, mat1: T, mat2: T, beta: Any = 1, alpha: Any = 1, use_gelu: bool = False) -> Any:
+def addmm_activation(
+    plan: Plan, self: T, mat1: T, mat2: T, beta: Any = 1, alpha: Any = 1, use_gelu: bool = False
+) -> Any:
     x = addmm(plan, self, mat1, mat2, beta, alpha)
     return plan.op("GeluV2", [x], approximate="none") if use_gelu else plan.op("Relu", [x])
 
@@ -124,7 +126,5 @@ def addr(plan: Plan, self: T, vec1: T, vec2: T, beta: Any = 1, alpha: Any = 1) -
     dtype = torch.promote_types(vec1.dtype, vec2.dtype)
     if dtype not in _TYPES:
         raise NoPlan("type")
-    outer = plan.op(
-        "Mul", [plan.flat(plan.cast(vec1, dtype), (n, 1)), plan.flat(plan.cast(vec2, dtype), (1, m))]
-    )
+    outer = plan.op("Mul", [plan.flat(plan.cast(vec1, dtype), (n, 1)), plan.flat(plan.cast(vec2, dtype), (1, m))])
     return _added(plan, self, outer, number(alpha), number(beta))

@@ -192,4 +192,3 @@ def _name(dtype: torch.dtype) -> str:
     from torch_npu.dispatch.plan import DTYPES
 
     return DTYPES[dtype]
-

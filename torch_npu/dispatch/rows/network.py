@@ -23,7 +23,9 @@ def pair(values: Any, count: int) -> list[int]:
 class _Conv:
     """Arguments of a convolution as the operators want them, [N, C, H, W]."""
 
-    def __init__(self, plan: Plan, x: T, weight: T, stride: Any, padding: Any, dilation: Any, extra: Any = (0,)) -> None:
+    def __init__(
+        self, plan: Plan, x: T, weight: T, stride: Any, padding: Any, dilation: Any, extra: Any = (0,)
+    ) -> None:
         if x.dtype not in _CUBE or weight.dtype != x.dtype or 0 in x.shape or 0 in weight.shape:
             raise NoPlan("types")
         self.axes = x.ndim - 2
@@ -54,7 +56,7 @@ def _depthwise(x: T, weight: T, groups: int) -> bool:
 
 
 @row("convolution_overrideable")
-def convolution(plan: Plan, input: T, weight: T, bias: T | None, stride: Any, padding: Any, dilation: Any,  # noqa: A002
+def convolution(plan: Plan, input: T, weight: T, bias: T | None, stride: Any, padding: Any, dilation: Any,
                 transposed: bool, output_padding: Any, groups: int) -> Any:  # fmt: skip
     if bias is not None and bias.dtype != input.dtype:
         raise NoPlan("types")
@@ -70,7 +72,7 @@ def convolution(plan: Plan, input: T, weight: T, bias: T | None, stride: Any, pa
 
 
 @row("convolution_backward_overrideable")
-def convolution_backward(plan: Plan, grad_output: T, input: T, weight: T, stride: Any, padding: Any,  # noqa: A002
+def convolution_backward(plan: Plan, grad_output: T, input: T, weight: T, stride: Any, padding: Any,
                          dilation: Any, transposed: bool, output_padding: Any, groups: int,
                          output_mask: list[bool]) -> Any:  # fmt: skip
     c = _Conv(plan, input, weight, stride, padding, dilation, output_padding)
@@ -117,33 +119,53 @@ def _batch_norm(plan: Plan, x: T, weight: T | None, bias: T | None, mean: T | No
 
 
 @row("native_batch_norm")
-def native_batch_norm(plan: Plan, input: T, weight: Any, bias: Any, running_mean: Any, running_var: Any,  # noqa: A002
+def native_batch_norm(plan: Plan, input: T, weight: Any, bias: Any, running_mean: Any, running_var: Any,
                       training: bool, momentum: float, eps: float) -> Any:  # fmt: skip
     return _batch_norm(plan, input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 @row("_native_batch_norm_legit")
-def native_batch_norm_legit(plan: Plan, input: T, weight: Any, bias: Any, training: bool,  # noqa: A002
-                            momentum: float, eps: float, running_mean: Any = None, running_var: Any = None) -> Any:  # fmt: skip
+def native_batch_norm_legit(
+    plan: Plan,
+    input: T,
+    weight: Any,
+    bias: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+    running_mean: Any = None,
+    running_var: Any = None,
+) -> Any:
     return _batch_norm(plan, input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 @row("_native_batch_norm_legit_no_training")
-def batch_norm_no_training(plan: Plan, input: T, weight: Any, bias: Any, running_mean: T, running_var: T,  # noqa: A002
+def batch_norm_no_training(plan: Plan, input: T, weight: Any, bias: Any, running_mean: T, running_var: T,
                            momentum: float, eps: float) -> Any:  # fmt: skip
     return _batch_norm(plan, input, weight, bias, running_mean, running_var, False, momentum, eps)
 
 
 @row("_batch_norm_with_update")
-def batch_norm_with_update(plan: Plan, input: T, weight: Any, bias: Any, running_mean: T, running_var: T,  # noqa: A002
+def batch_norm_with_update(plan: Plan, input: T, weight: Any, bias: Any, running_mean: T, running_var: T,
                            momentum: float, eps: float) -> Any:  # fmt: skip
     y, mean, rstd = _batch_norm(plan, input, weight, bias, running_mean, running_var, True, momentum, eps)
-    return y, mean, rstd, plan.fill((0,), 0, input.dtype)
+    return y, mean, rstd, plan.fill((0,), 0, torch.uint8)
 
 
 @row("native_batch_norm_backward")
-def batch_norm_backward(plan: Plan, grad_out: T, input: T, weight: Any, running_mean: Any, running_var: Any,  # noqa: A002
-                        save_mean: Any, save_invstd: Any, train: bool, eps: float, output_mask: list[bool]) -> Any:  # fmt: skip
+def batch_norm_backward(
+    plan: Plan,
+    grad_out: T,
+    input: T,
+    weight: Any,
+    running_mean: Any,
+    running_var: Any,
+    save_mean: Any,
+    save_invstd: Any,
+    train: bool,
+    eps: float,
+    output_mask: list[bool],
+) -> Any:
     if grad_out.dtype != input.dtype:
         raise NoPlan("types")
     saved = (save_mean, save_invstd) if train else (None, None)
@@ -158,7 +180,7 @@ def batch_norm_backward(plan: Plan, grad_out: T, input: T, weight: Any, running_
 
 
 @row("native_layer_norm")
-def layer_norm(plan: Plan, input: T, normalized_shape: list[int], weight: Any, bias: Any, eps: float) -> Any:  # noqa: A002
+def layer_norm(plan: Plan, input: T, normalized_shape: list[int], weight: Any, bias: Any, eps: float) -> Any:
     if input.dtype not in FLOATS or not input.numel:
         raise NoPlan("type")
     y, mean, rstd = plan.op("LayerNormV4", [input, None, weight, bias], normalized_shape=list(normalized_shape),
@@ -169,7 +191,7 @@ def layer_norm(plan: Plan, input: T, normalized_shape: list[int], weight: Any, b
 
 
 @row("native_layer_norm_backward")
-def layer_norm_backward(plan: Plan, grad_out: T, input: T, normalized_shape: list[int], mean: T, rstd: T,  # noqa: A002
+def layer_norm_backward(plan: Plan, grad_out: T, input: T, normalized_shape: list[int], mean: T, rstd: T,
                         weight: Any, bias: Any, output_mask: list[bool]) -> Any:  # fmt: skip
     if grad_out.dtype != input.dtype:
         raise NoPlan("types")
@@ -177,12 +199,12 @@ def layer_norm_backward(plan: Plan, grad_out: T, input: T, normalized_shape: lis
     return tuple(r if m else None for r, m in zip(results, output_mask, strict=True))
 
 
-def _group_shape(input: T, N: int, C: int, HxW: int) -> tuple[int, ...]:  # noqa: A002, N803
+def _group_shape(input: T, N: int, C: int, HxW: int) -> tuple[int, ...]:
     return (N, C, HxW)
 
 
 @row("native_group_norm")
-def group_norm(plan: Plan, input: T, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int,  # noqa: A002, N803
+def group_norm(plan: Plan, input: T, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int,
                eps: float) -> Any:  # fmt: skip
     if input.dtype not in FLOATS or not input.numel:
         raise NoPlan("type")
@@ -192,8 +214,8 @@ def group_norm(plan: Plan, input: T, weight: Any, bias: Any, N: int, C: int, HxW
 
 
 @row("native_group_norm_backward")
-def group_norm_backward(plan: Plan, grad_out: T, input: T, mean: T, rstd: T, weight: Any, N: int, C: int,  # noqa: A002, N803
-                        HxW: int, group: int, output_mask: list[bool]) -> Any:  # fmt: skip  # noqa: N803
+def group_norm_backward(plan: Plan, grad_out: T, input: T, mean: T, rstd: T, weight: Any, N: int, C: int,
+                        HxW: int, group: int, output_mask: list[bool]) -> Any:  # fmt: skip
     if grad_out.dtype != input.dtype or not input.numel:
         raise NoPlan("types")
     shape = _group_shape(input, N, C, HxW)
@@ -360,7 +382,9 @@ for _name, _mode, _axes in (
 
 
 @row("_thnn_fused_lstm_cell")
-def lstm_cell(plan: Plan, input_gates: T, hidden_gates: T, cx: T, input_bias: Any = None, hidden_bias: Any = None) -> Any:
+def lstm_cell(
+    plan: Plan, input_gates: T, hidden_gates: T, cx: T, input_bias: Any = None, hidden_bias: Any = None
+) -> Any:
     return plan.op("ThnnFusedLstmCell", [input_gates, hidden_gates, cx, input_bias, hidden_bias])
 
 
@@ -371,7 +395,9 @@ def lstm_cell_backward(plan: Plan, grad_hy: Any, grad_cy: Any, cx: T, cy: T, wor
 
 
 @row("_thnn_fused_gru_cell")
-def gru_cell(plan: Plan, input_gates: T, hidden_gates: T, hx: T, input_bias: Any = None, hidden_bias: Any = None) -> Any:
+def gru_cell(
+    plan: Plan, input_gates: T, hidden_gates: T, hx: T, input_bias: Any = None, hidden_bias: Any = None
+) -> Any:
     return plan.op("ThnnFusedGruCell", [input_gates, hidden_gates, hx, input_bias, hidden_bias])
 
 
@@ -389,5 +415,3 @@ def channel_shuffle(plan: Plan, self: T, groups: int) -> Any:
     y = plan.op("TransposeD", [plan.flat(self, (n, groups, c // groups, *rest))],
                 perm=[0, 2, 1, *range(3, 3 + len(rest))])  # fmt: skip
     return plan.flat(y, self.shape)
-
-

@@ -165,12 +165,19 @@ def _moments(root: bool, both: bool) -> Any:
     return build
 
 
-for _name, _root, _b in (("var", False, False), ("std", True, False), ("var_mean", False, True), ("std_mean", True, True)):
+for _name, _root, _b in (
+    ("var", False, False),
+    ("std", True, False),
+    ("var_mean", False, True),
+    ("std_mean", True, True),
+):
     row(_name)(_moments(_root, _b))
 
 
 @row("norm", takes_out=True)
-def norm(plan: Plan, self: T, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None, out: Any = ()) -> Any:
+def norm(
+    plan: Plan, self: T, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None, out: Any = ()
+) -> Any:
     return vector_norm(plan, self, 2 if p is None else p, dim, keepdim, dtype, out)
 
 
@@ -342,4 +349,3 @@ def trace(plan: Plan, self: T) -> Any:
 def count_nonzero(plan: Plan, self: T, dim: Any = None) -> Any:
     mask = plan.cast(as_bool(plan, self), torch.int64)
     return reduce(plan, "ReduceSumD", mask, axes(dim, self.ndim), False)
-

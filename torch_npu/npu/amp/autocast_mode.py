@@ -7,7 +7,7 @@ import functools
 import torch
 
 
-class autocast(torch.autocast):  # noqa: N801
+class autocast(torch.autocast):
     """Runs the operators of torch's lists in ``dtype`` (float16 unless told) inside the context."""
 
     def __init__(self, enabled: bool = True, dtype: torch.dtype = torch.float16, cache_enabled: bool = True) -> None:
@@ -38,5 +38,3 @@ def get_autocast_dtype() -> torch.dtype:
 
 def set_autocast_dtype(dtype: torch.dtype) -> None:
     torch.set_autocast_dtype("npu", dtype)
-
-

@@ -1,0 +1,1 @@
+"""Custom operators by family; `define` puts one into ``torch.ops.npu``."""
