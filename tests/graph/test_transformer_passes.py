@@ -59,6 +59,23 @@ def test_rms_norm(how: str) -> None:
     assert "RmsNorm" in types(check(other, {"x": randn(4, 32)}))  # the deviation is read elsewhere: both are made
 
 
+def test_rms_norm_of_a_residual_stream() -> None:
+    """x + r is normalised and read again: one operator gives both on 910B."""
+    nodes = [
+        N("Add", ["x", "r"], ["s"]), N("Pow", ["s", "two"], ["p"]),
+        N("ReduceMean", ["p"], ["m"], axes=[-1], keepdims=1),
+        N("Add", ["m", "eps"], ["e"]), N("Sqrt", ["e"], ["d"]), N("Div", ["s", "d"], ["n"]),
+        N("Mul", ["w", "n"], ["y"]),
+        N("Sub", ["s", "y"], ["z"]),
+    ]  # fmt: skip
+    inputs = {"x": randn(6, 64), "r": randn(6, 64, seed=1)}
+    model = make_model(nodes, inputs, ["y", "z"], {"two": c(2), "eps": c(1e-6), "w": randn(64, seed=3)})
+    loaded = close(model, inputs)
+    assert types(loaded) == ["AddRmsNorm", "Sub"]
+    assert not any(t.estimated for _, t in loaded.operator_timings(load_soc("Ascend910B4")))
+    assert types(close(model, inputs, "Ascend310P3")) == ["Add", "RmsNorm", "Sub"]
+
+
 @pytest.mark.parametrize("cube", ["pow", "mul"])
 def test_gelu_with_tanh(cube: str) -> None:
     nodes = [N("Mul", ["x", "half"], ["h"])]

@@ -25,6 +25,7 @@ from ascend_sim.soc import Soc
 
 WIDE = ("float32", "float64")
 FLOATS = (*WIDE, "float16", "bfloat16")
+STATISTICS = {"RmsNorm": (1,), "AddRmsNorm": (1,), "LayerNormV4": (1, 2)}  # outputs that are float32 in every mode
 FP16_MAX = 65504.0
 
 
@@ -117,9 +118,9 @@ def _convert(node: Node, graph: Graph, dtype: str, cast: _Caster) -> None:
             inputs[i] = cast(name, dtype, node)
     if inputs != node.inputs:
         cast.editor.set_inputs(node, inputs)
-    for name in node.outputs:
+    for index, name in enumerate(node.outputs):
         spec = graph.specs[name]
-        if spec.dtype in FLOATS:
+        if spec.dtype in FLOATS and index not in STATISTICS.get(node.type, ()):
             graph.specs[name] = _with_dtype(spec, dtype)
     if "dst_type" in node.attrs:  # Cast, Aipp
         node.attrs["dst_type"] = graph.specs[node.outputs[0]].dtype

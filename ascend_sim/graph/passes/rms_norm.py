@@ -1,7 +1,8 @@
 """Root-mean-square normalisation written out in elementary operators becomes RmsNorm.
 
-``y = x / sqrt(mean(x^2) + eps) * gamma`` over the last axis; the division may be a Reciprocal or Rsqrt and a Mul.
-Runs after `scalars`.
+``y = x / sqrt(mean(x^2) + eps) * gamma`` over the last axis; the division may be a Reciprocal or Rsqrt and a Mul. On
+chips with separate cube and vector cores (910B) a sum in front of it (the residual stream of a transformer, which is
+read again later) becomes part of it: AddRmsNorm. Runs after `scalars`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from ascend_sim.graph.edit import Editor
 from ascend_sim.graph.ir import Graph, Node
 from ascend_sim.graph.options import PassOptions
 from ascend_sim.graph.passes.layer_norm import mean_over_last
+from ascend_sim.ops.schema import TensorSpec
 
 _KEPT = ("float32", "float16", "bfloat16")
 
@@ -78,9 +80,34 @@ def _match(editor: Editor, node: Node) -> bool:
     return True
 
 
+def _with_sum(editor: Editor, node: Node) -> None:
+    """RmsNorm of a sum becomes AddRmsNorm, which also gives the sum."""
+    graph = editor.graph
+    total = node.inputs[0]
+    add = editor.maker(total)
+    if add is None or add.type != "Add" or add.attrs:
+        return
+    shape = graph.specs[total].shape
+    if any(graph.specs[n].shape != shape or n in graph.constants for n in add.inputs):
+        return
+    result, spec = node.outputs[0], graph.specs[node.outputs[0]]
+    deviation = editor.new_name(f"{node.name}/rstd")
+    origin = tuple(dict.fromkeys((*add.origin, *node.origin)))
+    summed = graph.specs[total]
+    editor.remove(node)
+    editor.remove(add)
+    made = Node(editor.new_node_name(f"{node.name}/Add"), "AddRmsNorm", [*add.inputs, node.inputs[1]],
+                [result, deviation, total], dict(node.attrs), origin)  # fmt: skip
+    rows = TensorSpec((*shape[:-1], 1), "float32")
+    editor.add(made, [spec, rows, summed])
+
+
 def run(graph: Graph, options: PassOptions) -> bool:
     editor = Editor(graph)
     for node in editor.nodes("RealDiv", "Mul"):
         if editor.alive(node) and len(node.inputs) == 2:
             _match(editor, node)
+    if options.soc.chip.split_cores:
+        for node in editor.nodes("RmsNorm"):
+            _with_sum(editor, node)
     return editor.finish()
