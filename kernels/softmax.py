@@ -13,12 +13,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ascend_sim import asc
-from ascend_sim.ops.registry import NoKernel, kernel
-from ascend_sim.ops.schema import OpCall, TensorSpec
+from ascend_sim.ops.registry import NoKernel, find_kernel, kernel
+from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
 from ascend_sim.ops.shapes import axes_of, ints
 from ascend_sim.ops.values.gradients import grad_axes
 
 from ._flat import global_tensor
+from ._layouts import rewire
 from ._lines import Heap, Lines, lines_of, reciprocal
 from ._long_rows import exp_into, softmax_long_launch
 from ._rows import Rows, rows_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ascend_sim.soc import Soc
 
 LONG = 4096  # elements of a row that may go in pieces
+TURNED = ("workspace", 300), ("workspace", 301)  # the tensor with its axis last, before and after
 
 
 @dataclass(frozen=True)
@@ -219,19 +221,44 @@ def plan_softmax(call: OpCall, soc: Soc) -> list[asc.Launch]:
     outer, depth = prod(x.shape[: min(axes)]), prod(x.shape[min(axes) : max(axes) + 1])
     inner = prod(x.shape[max(axes) + 1 :])
     log = call.type.startswith("Log")
-    if inner == 1 and _spreads(soc):
+    if inner == 1:
+        return [_along_rows(x, y, outer, depth, log, soc)]
+    try:
+        return [_columns_launch(x, y, (outer, depth, inner), log, soc)]
+    except NoKernel:
+        return _turned(x, y, (outer, depth, inner), log, soc)
+
+
+def _along_rows(x: TensorSpec, y: TensorSpec, rows: int, length: int, log: bool, soc: Soc) -> asc.Launch:
+    kind = "log" if log else "softmax"
+    if _spreads(soc):
         try:
-            return [softmax_rows_launch("log" if log else "softmax", [x], y, outer, depth, soc)]
+            return softmax_rows_launch(kind, [x], y, rows, length, soc)
         except NoKernel:
             pass  # longer rows fit the layout without spread values
-    if inner == 1:
-        try:
-            return [_rows_launch(x, y, outer, depth, log, soc)]
-        except NoKernel:
-            if depth < LONG:
-                raise
-            return [softmax_long_launch("log" if log else "softmax", x, y, outer, depth, soc)]
-    return [_columns_launch(x, y, (outer, depth, inner), log, soc)]
+    try:
+        return _rows_launch(x, y, rows, length, log, soc)
+    except NoKernel:
+        if length < LONG:
+            raise
+        return softmax_long_launch(kind, x, y, rows, length, soc)
+
+
+def _turned(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int, int], log: bool, soc: Soc) -> list[asc.Launch]:
+    """Columns that do not fit: the axis becomes the last one, and goes back."""
+    outer, depth, inner = sizes
+    turn = find_kernel("TransposeD")
+    assert turn is not None
+    there, back = (TensorSpec((outer, inner, depth), s.dtype) for s in (x, y))
+    attrs = freeze_attrs({"perm": (0, 2, 1)})
+    before = turn(OpCall("TransposeD", (TensorSpec(sizes, x.dtype),), (there,), attrs), soc)
+    after = turn(OpCall("TransposeD", (back,), (TensorSpec(sizes, y.dtype),), attrs), soc)
+    along = _along_rows(there, back, outer * inner, depth, log, soc)
+    return [
+        *(rewire(step, {("out", 0): TURNED[0]}) for step in before),
+        rewire(along, {("in", 0): TURNED[0], ("out", 0): TURNED[1]}),
+        *(rewire(step, {("in", 0): TURNED[1]}) for step in after),
+    ]
 
 
 def _spreads(soc: Soc) -> bool:

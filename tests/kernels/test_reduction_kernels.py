@@ -173,3 +173,10 @@ def test_rows_longer_than_the_unified_buffer(run_op: Any, close: Any, chip: str,
     close(*run_op("LayerNormV4", [x, None, gamma, beta], chip, normalized_shape=(n,)), **limits)
     attrs = {"begin_norm_axis": 1, "begin_params_axis": 1, "epsilon": 1e-5}
     close(*run_op("LayerNormV3", [x, gamma, beta], chip, **attrs), **limits)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_softmax_over_a_deep_inner_axis(run_op: Any, close: Any, chip: str) -> None:
+    """Columns too long for the unified buffer: the axis is turned to the end and back."""
+    x = np.random.default_rng(0).standard_normal((1, 10000, 16)).astype(np.float16)
+    close(*run_op("SoftmaxV2", [x], chip, axes=(1,)), ulps=16, absolute=1e-5)
