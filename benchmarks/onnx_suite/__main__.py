@@ -2,6 +2,7 @@
 
 --out FILE     one JSON object per case
 --match TEXT   only cases whose name contains the text
+--networks DIR compare the real networks in DIR with onnxruntime too (see `benchmarks.onnx_suite.networks`)
 --page FILE    write the documentation page (docs/onnx.md)
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.onnx_suite.cases import KINDS, Case, cases
+from benchmarks.onnx_suite.networks import rows
 from benchmarks.onnx_suite.run import Result, run
 
 
@@ -39,6 +41,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"which suites: {', '.join(KINDS)} (default all)")
     parser.add_argument("--out", type=Path, help="file for one JSON object per case")
     parser.add_argument("--page", type=Path, help="file for the documentation page")
+    parser.add_argument("--networks", type=Path, help="directory with packages and exported networks")
     parser.add_argument("--match", default="", help="only cases whose name contains this text")
     args = parser.parse_args(argv)
     results = []
@@ -51,10 +54,14 @@ def main(argv: list[str]) -> int:
         for result in results:
             print(f"{result.status:8} {result.name}: {result.reason}")
     _summary(results)
+    networks = list(rows(args.networks)) if args.networks else []
+    for row in networks:
+        print(f"{row.file:32} {row.soc:12} {row.operators:4} operators {row.us:8.1f} us  cosine {min(row.cosines):.6f} "
+              f"converted in {row.seconds:.1f} s  estimated: {', '.join(row.estimated) or 'none'}")  # fmt: skip
     if args.page is not None:
         from benchmarks.onnx_suite.page import page
 
-        args.page.write_text(page(results))
+        args.page.write_text(page(results, networks))
     return 0
 
 

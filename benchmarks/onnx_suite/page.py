@@ -11,10 +11,11 @@ import onnx
 from ascend_sim.graph.onnx_import import converters
 from ascend_sim.graph.onnx_import.reader import MAX_OPSET, MIN_OPSET
 from benchmarks.onnx_suite.cases import KINDS
+from benchmarks.onnx_suite.networks import Row
 from benchmarks.onnx_suite.operators import OPERATORS
 from benchmarks.onnx_suite.run import PRECISION, SOC, Result
 
-COMMAND = "python -m benchmarks.onnx_suite --page docs/onnx.md"
+COMMAND = "python -m benchmarks.onnx_suite --page docs/onnx.md --networks DIR"
 GOALS = {"node": 1050, "simple": 23, "pytorch-converted": 77, "pytorch-operator": 33}
 SHOWN = 6  # names of cases behind a reason
 
@@ -131,6 +132,27 @@ def _reason(result: Result) -> str:
     return f"{result.status}: {text}".replace("|", "\\|")
 
 
-def page(results: Iterable[Result]) -> str:
+def _networks(rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return []
+    lines = [
+        "",
+        "## Networks",
+        "",
+        "Converted with the defaults of ATC (fp16); the smallest cosine of the outputs with those of onnxruntime. The",
+        "files are those of `benchmarks/onnx_suite/networks.py`; `--networks DIR` names where they lie.",
+        "",
+        "| network | chip | operators | µs | cosine | goal | estimated |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for r in rows:
+        estimated = ", ".join(r.estimated) or "none"
+        lines.append(
+            f"| {r.file} | {r.soc} | {r.operators} | {r.us:.0f} | {min(r.cosines):.6f} | {r.goal} | {estimated} |"
+        )
+    return lines
+
+
+def page(results: Iterable[Result], networks: Sequence[Row] = ()) -> str:
     found = list(results)
-    return "\n".join([*_head(found), *_operators(found), *_reasons(found)]) + "\n"
+    return "\n".join([*_head(found), *_operators(found), *_networks(networks), *_reasons(found)]) + "\n"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from graph_models import check, make_model, randn
+from graph_models import check, make_model, randn, reference, run
 from onnx import TensorProto, helper
 
 from ascend_sim.graph.errors import AtcError
@@ -151,3 +151,38 @@ def test_weights_of_a_quantised_model() -> None:
         "w": np.arange(-10, 10, dtype=np.int8).reshape(4, 5), "t": np.abs(randn(5)) * 0.1, "u": np.zeros(5, np.int8),
     }  # fmt: skip
     check(make_model(nodes, {"x": X}, ["y"], constants), {"x": X})
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+@pytest.mark.parametrize("soc", ["Ascend910B2", "Ascend310P3"])
+def test_dequantised_products_run_on_integers(kind: Any, soc: str) -> None:
+    """A quantised convolution with padding, zero point and bias, and a quantised Gemm."""
+    x = randn(1, 4, 6, 6)
+    zero = np.asarray(117 if kind is np.uint8 else -11, kind)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "t", "u"], ["v"], axis=0),
+        helper.make_node("Conv", ["d", "v", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Flatten", ["r"], ["f"]),
+        helper.make_node("QuantizeLinear", ["f", "s", "z"], ["g"]),
+        helper.make_node("DequantizeLinear", ["g", "s", "z"], ["h"]),
+        helper.make_node("DequantizeLinear", ["m", "s", "o"], ["n"]),
+        helper.make_node("Gemm", ["h", "n", "k"], ["y"], transB=1),
+    ]
+    rng = np.random.default_rng(0)
+    scales = np.array([0.01, 0.02, 0.015], np.float32)
+    s = np.float32(0.025)
+    constants = {
+        "s": np.asarray(s), "z": zero, "o": np.asarray(0, np.int8), "t": scales, "u": np.zeros(3, np.int8),
+        "w": rng.integers(-127, 128, (3, 4, 3, 3), np.int8), "m": rng.integers(-127, 128, (5, 108), np.int8),
+        "b": rng.integers(-900, 900, 3).astype(np.float32) * s * scales, "k": np.zeros(5, np.float32),
+    }  # fmt: skip
+    model = make_model(nodes, {"x": x}, ["c", "y"], constants)
+    (sums, product), loaded = run(model, {"x": x}, soc)
+    wanted = reference(model, {"x": x})
+    np.testing.assert_allclose(sums, wanted[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(product, wanted[1], atol=0.3)  # two roundings at a tie: 127 * 0.025 * 0.025 each
+    cube = [c.call.inputs[0].dtype for c in loaded.calls if c.call.type in ("Conv2D", "MatMulV2") and c.call.inputs[0]]
+    assert cube == ["int8", "int8"]

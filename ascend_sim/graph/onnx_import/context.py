@@ -51,7 +51,8 @@ class Importer:
         self.opset = opset
         self.node: OnnxNode | None = None
         self.domains: dict[str, int] = {}
-        self.quantised: dict[str, tuple[str, str, str, int]] = {}  # float tensor -> integers, scale, zero point, axis
+        self.quantised: dict[str, Any] = {}  # float tensor -> what it was before dequantisation (`integer.Quantised`)
+        self.signed: dict[str, str] = {}  # uint8 tensor -> the same less 128 as int8
         self.sequences: dict[str, list[str]] = {}  # sequence -> its tensors
         self.empty: set[str] = set()  # optionals without content
         self._alias: dict[str, str] = {}

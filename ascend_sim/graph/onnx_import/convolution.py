@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ascend_sim.graph.onnx_import import integer
 from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
 from ascend_sim.graph.onnx_import.windows import FORMATS, Geometry, geometry, numbers
 
@@ -63,7 +64,14 @@ def _framed(imp: Importer, node: OnnxNode, window: Geometry) -> None:
 
 
 def conv(imp: Importer, node: OnnxNode) -> None:
-    """Conv -> Conv2D, DepthwiseConv2D when every channel is its own group, Conv3D for volumes."""
+    """Conv -> Conv2D, DepthwiseConv2D when every channel is its own group, Conv3D for volumes; on int8 when both
+    factors were dequantised."""
+    if not integer.conv(imp, node):
+        plain_conv(imp, node, {})
+
+
+def plain_conv(imp: Importer, node: OnnxNode, more: dict[str, Any]) -> None:
+    """A convolution as it stands, with ``more`` attributes."""
     size, kernel = imp.shape(node.inputs[0])[2:], imp.shape(node.inputs[1])[2:]
     if len(size) == len(kernel) == 1 and int(node.attr("group", 1)) == 1:
         window = geometry(imp, node, size, kernel)
@@ -78,6 +86,7 @@ def conv(imp: Importer, node: OnnxNode) -> None:
         "pads": list(window.pads),
         "dilations": [1, 1, *window.dilations],
         "data_format": FORMATS[window.axes],
+        **more,
     }
     depthwise = window.axes == 2 and groups > 1 and groups == imp.shape(x)[1] and imp.shape(w)[1] == 1
     op = "DepthwiseConv2D" if depthwise and imp.shape(w)[0] == groups else f"Conv{window.axes}D"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ascend_sim.graph.onnx_import import integer
 from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
 
 
@@ -34,7 +35,8 @@ def product(imp: Importer, a: str, b: str, outputs: Sequence[str] | None = None)
 
 
 def matmul(imp: Importer, node: OnnxNode) -> None:
-    product(imp, node.inputs[0], node.inputs[1], node.outputs)
+    if not integer.product(imp, node):
+        product(imp, node.inputs[0], node.inputs[1], node.outputs)
 
 
 def gemm(imp: Importer, node: OnnxNode) -> None:
@@ -43,6 +45,9 @@ def gemm(imp: Importer, node: OnnxNode) -> None:
     alpha, beta = float(node.attr("alpha", 1.0)), float(node.attr("beta", 1.0))
     attrs = {"transpose_x1": bool(node.attr("transA", 0)), "transpose_x2": bool(node.attr("transB", 0))}
     dtype = imp.dtype(a)
+    plain = alpha == beta == 1.0 and not attrs["transpose_x1"]
+    if plain and integer.product(imp, node, bool(attrs["transpose_x2"]), c):
+        return
     if alpha != 1.0:
         b = imp.emit("Mul", [b, imp.const(alpha, dtype)])[0]
     n = imp.shape(b)[0 if attrs["transpose_x2"] else 1]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ascend_sim.graph.onnx_import import integer
 from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
 from ascend_sim.graph.onnx_import.logic import onnx_dtype
 
@@ -86,6 +87,11 @@ def quantize_linear(imp: Importer, node: OnnxNode) -> None:
     attrs = {"dtype": dtype, "axis": imp.axis(axis, imp.rank(x)) if imp.spec(scale).size > 1 else 0}
     scale = _cast(imp, scale, "float32")
     imp.emit("Quantize", [x, scale, *([zero] if zero else [])], attrs, node.outputs)
+    point = imp.constant(zero) if zero else np.zeros(1, np.int64)
+    if dtype == "uint8" and point is not None and imp.constant(node.outputs[0]) is None:
+        # the cube multiplies int8: the same less 128, which goes away when nothing reads it
+        less = imp.const((point.astype(np.int64) - 128).astype(np.int8), base="zero")
+        imp.signed[node.outputs[0]] = imp.emit("Quantize", [x, scale, less], {**attrs, "dtype": "int8"})[0]
 
 
 def _dequantised(imp: Importer, x: str, scale: Scale, dtype: str, outputs: tuple[str, ...] | None) -> str:
@@ -106,12 +112,8 @@ def dequantize_linear(imp: Importer, node: OnnxNode) -> None:
     parts = Scale(_aligned(imp, scale, x, axis, block), _aligned(imp, zero, x, axis, block))
     dtype = onnx_dtype(imp, number) if number else imp.dtype(scale)
     _dequantised(imp, x, parts, dtype, node.outputs)
-    _remember(imp, node.outputs[0], x, scale, zero, axis)
-
-
-def _remember(imp: Importer, name: str, x: str, scale: str, zero: str, axis: int) -> None:
-    """What a float tensor was before dequantisation, for products that can run on the integers."""
-    imp.quantised[name] = (x, scale, zero, axis)
+    if not block:
+        integer.remember(imp, node.outputs[0], x, scale, zero, axis)
 
 
 def _whole(imp: Importer, name: str) -> int | None:

@@ -174,7 +174,13 @@ def _conv(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     x, w, w_spec, fmt = operands(arrays, call)
     w = filter_first(w, w_spec)
     window = Window.of_conv(w.shape[2:], call.attr, fmt)
-    return deliver(convolve(x, w, int(call.attr("groups", 1)), window), call, arrays, fmt)
+    return deliver(convolve(_centred(x, call), w, int(call.attr("groups", 1)), window), call, arrays, fmt)
+
+
+def _centred(x: Array, call: OpCall) -> Array:
+    """A quantised input less its zero point ``offset_x`` (padding is the zero point, too)."""
+    offset = int(call.attr("offset_x", 0))
+    return x.astype(np.int32) - offset if offset else x
 
 
 define("Conv2D", "conv", "x filter bias?", _infer_conv(4), _conv)
@@ -225,7 +231,7 @@ def _depthwise(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     w = prepared(w, ("depthwise", channels), lambda a: _depthwise_filter(a, w_spec, channels))
     w.setflags(write=False)
     window = Window.of_conv(w.shape[2:], call.attr, fmt)
-    return deliver(convolve(x, w, channels, window), call, arrays, fmt)
+    return deliver(convolve(_centred(x, call), w, channels, window), call, arrays, fmt)
 
 
 define("DepthwiseConv2D", "conv", "x filter bias?", _infer_depthwise, _depthwise)
