@@ -94,6 +94,8 @@ def plan_conv2d(call: OpCall, soc: Soc) -> list[asc.Launch]:
     types = ("float16", "int8", *(("bfloat16", "float32") if soc.cube.fp32_cycles_per_fractal else ()))
     if x.dtype != f.dtype or x.dtype not in types or (groups > 1 and x.dtype not in ("float16", "bfloat16")):
         raise NoKernel(f"Conv2D of {x.dtype} x {f.dtype} in {groups} groups: the kernel takes {', '.join(types)}")
+    if call.attr("offset_x", 0):
+        raise NoKernel("Conv2D with a zero point of its input")
     cout, cin, _, _ = filter_dims(call)
     merged = merged_groups(groups, cin, cout // groups)
     return around(call, soc, {0: "NC1HWC0", 1: "FRACTAL_Z"}, "NC1HWC0", _direct, merged, groups)
