@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ascend_sim.api import Report, Simulator, load_soc, simulate_model, simulate_op
+    from ascend_sim.api import Profile, Report, Simulator, load_soc, profile, simulate_model, simulate_op
 
-__all__ = ["Report", "Simulator", "load_soc", "simulate_model", "simulate_op"]
+__all__ = ["Profile", "Report", "Simulator", "load_soc", "profile", "simulate_model", "simulate_op"]
 
 
 def __getattr__(name: str) -> Any:

@@ -25,13 +25,15 @@ from ascend_sim.engine.simulate import MATTERS
 from ascend_sim.ops.cost import OpTiming, op_timing
 from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.profiling.bands import NETWORK, Band, band_of, band_text, family_of
+from ascend_sim.profiling.pages import table
+from ascend_sim.profiling.session import SHOWN, Profile, profile
 from ascend_sim.runtime.link import picoseconds
 from ascend_sim.soc import CONFIDENCES, Soc, load_soc
 
 if TYPE_CHECKING:
     from ascend_sim.graph.executor import LoadedModel
 
-__all__ = ["Report", "Simulator", "load_soc", "simulate_model", "simulate_op"]
+__all__ = ["Profile", "Report", "Simulator", "load_soc", "profile", "simulate_model", "simulate_op"]
 
 L2_STATES = ("warm", "cold")
 NO_KERNEL = "none for a roofline estimate"
@@ -96,6 +98,18 @@ class Report:
             "band": _band_dict(self.band),
             "band_text": self.band_text,
         }
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the pipes of an operator, the busiest operators of a network."""
+        about = f"{self.name or self.op} on {self.soc}: {self.us:.2f} us, {self.cycles} cycles, bound by {self.bound}"
+        if not self.ops:
+            pipes = [[pipe, v["busy_cycles"], f"{v['ratio']:.1%}"] for pipe, v in self.pipes.items()]
+            return table(about, ["pipe", "busy cycles", "ratio"], pipes, f"error band: {self.band_text}")
+        busiest = sorted(self.ops, key=lambda op: -op.us)[:SHOWN]
+        rows = [[op.name, op.op, f"{op.us:.2f}", f"{op.us / self.us:.1%}", "estimated" if op.estimated else op.bound]
+                for op in busiest]  # fmt: skip
+        note = f"batch {self.batch}, {self.fps:.1f} per second; {len(self.ops)} operators; error band: {self.band_text}"
+        return table(about, ["operator", "type", "us", "share", "bound"], rows, note)
 
 
 class Simulator:
