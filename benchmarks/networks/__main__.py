@@ -34,9 +34,9 @@ def effects_of(rows: Sequence[ModelRow], samples: Samples) -> Effects:
     """Simulate the rows of one chip around the values ``at`` of its parameters, whatever its file holds."""
     parameters = PARAMETERS[load_soc(rows[0].soc).name]
     values = tuple(p.at for p in parameters)
-    levels = [p.levels() for p in parameters]
+    levels = [p.probes for p in parameters]
     base = combined(parameters, values)
-    changes = [base, *({**base, **p.changes(v)} for p in parameters for v in p.levels())]
+    changes = [base, *({**base, **p.changes(v)} for p in parameters for v in p.probes)]
     found = samples.times((row, changes) for row in rows)
     table = np.asarray([found[row.id] for row in rows]).T
     at, all_levels, times = 1, [], []
