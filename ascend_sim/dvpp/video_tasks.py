@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
@@ -12,16 +14,17 @@ from ascend_sim.dvpp.units import units_of
 from ascend_sim.runtime.host import HostThread
 from ascend_sim.runtime.link import picoseconds
 from ascend_sim.runtime.reports import CallbackTask, Reporter
-from ascend_sim.runtime.scheduler import Wait
 from ascend_sim.runtime.tasks import Task
 
 if TYPE_CHECKING:
     from ascend_sim.runtime.context import Context
     from ascend_sim.runtime.stream import Stream
 
+_PATIENCE_S = 20.0
+
 
 class VideoChannel:
-    """``open`` counts frames whose callback has not returned yet."""
+    """``open`` counts frames whose callback has not returned yet, ``running`` callbacks that run now."""
 
     def __init__(self, context: Context, thread_id: int, unit: str) -> None:
         self.context = context
@@ -29,6 +32,7 @@ class VideoChannel:
         self.unit = unit
         self.thread_id = thread_id
         self.open = 0
+        self.running = 0
         self.stream: Stream = context.add_stream()
         system = self.device.system
         with system.scheduler.lock:
@@ -60,11 +64,22 @@ class VideoChannel:
         self.open -= 1
 
     def wait(self, thread: HostThread) -> bool:
-        """Block until every frame was reported and its callback returned; False when no thread will take them."""
-        if self.device.scheduler.wait(self.device, lambda: self.open <= 0) is Wait.DONE:
-            thread.join(self.stream.free_at)
-            return True
-        return False
+        """Block until every frame was reported and its callback returned; False when no thread will take them: the
+        one for callbacks has ended, or took none for `_PATIENCE_S` of wall clock."""
+        left, since = self.open, time.monotonic()
+
+        def over() -> bool:
+            nonlocal left, since
+            now = time.monotonic()
+            if self.open != left or self.running:
+                left, since = self.open, now
+            if self.open <= 0 or now - since > _PATIENCE_S:
+                return True
+            return self.stream.idle and all(t.ident != self.thread_id for t in threading.enumerate())
+
+        self.device.scheduler.wait(self.device, over)
+        thread.join(self.stream.free_at)
+        return self.open <= 0
 
     def close(self) -> None:
         system = self.device.system
@@ -80,9 +95,17 @@ class _Report(CallbackTask):
     """A finished frame on its way to the thread that runs acl.rt.process_report."""
 
     def __init__(self, channel: VideoChannel, function: Callable[[], None], time: int) -> None:
-        super().__init__(lambda _: function(), None, False, channel.reporter)
+        super().__init__(self._call, None, False, channel.reporter)
         self.channel = channel
         self.time = time
+        self._callback = function
+
+    def _call(self, _data: None) -> None:
+        self.channel.running += 1
+        try:
+            self._callback()
+        finally:
+            self.channel.running -= 1
 
     def finish(self, time: int) -> None:
         super().finish(time)

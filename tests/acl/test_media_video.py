@@ -187,6 +187,16 @@ def test_a_channel_outlives_its_context(device: int, fails: Fails) -> None:
     assert media.vdec_destroy_channel_desc(player.desc) == 0
 
 
+def test_closing_does_not_wait_for_a_thread_that_is_gone(device: int, fails: Fails) -> None:
+    coded, _ = packets(profile="baseline")
+    player, other = Player(1), Listener()
+    player.listener.stop()
+    player.ok(player.send(coded[0], 0))
+    fails(media.vdec_destroy_channel(player.desc), 507046, "1 frames were never reported", "acl.rt.process_report")
+    assert media.vdec_destroy_channel_desc(player.desc) == 0
+    other.stop()
+
+
 def test_frames_take_their_time(device: int) -> None:
     coded, _ = packets(profile="baseline")
     events: list[Any] = []
