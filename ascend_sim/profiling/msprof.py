@@ -28,6 +28,7 @@ op_summary            one row a kernel, with counters of the PipeUtilization gro
 op_statistic          time by operator type
 task_time             everything that streams executed
 api_statistic         calls of the host
+npu_mem               what the program held on each device (when it asked for memory)
 step_trace            one iteration per execution of a model (when one ran)
 msprof_*.json         the timeline
 
@@ -60,8 +61,9 @@ def write(
         ("api_statistic", tables.API_STATISTIC, tables.api_statistic(store)),
         ("step_trace", tables.STEP_TRACE, tables.step_trace(store)),
         ("communication_statistic", tables.COMMUNICATION, tables.communication_statistic(store)),
+        ("npu_mem", tables.NPU_MEM, tables.npu_mem(store, soc.memory.kind)),
     ):
-        if rows or table not in ("step_trace", "communication_statistic"):
+        if rows or table not in ("step_trace", "communication_statistic", "npu_mem"):
             tables.write_csv(folder / f"{table}_{stamp}.csv", header, rows)
     (folder / f"msprof_{stamp}.json").write_text(json.dumps(trace_events(store)))
     (folder / "README.txt").write_text(README.format(soc=soc.name, estimated=_estimated(store)))

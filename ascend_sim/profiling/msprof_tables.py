@@ -25,6 +25,8 @@ STEP_TRACE = ("Device_id", "Iteration ID", "FP Start(us)", "BP End(us)", "Iterat
               "FP to BP Time(us)", "Iteration Refresh(us)", "Data Aug Bound(us)", "Model ID")  # fmt: skip
 COMMUNICATION = ("OP Type", "Count", "Total Time(us)", "Min Time(us)", "Avg Time(us)", "Max Time(us)", "Ratio(%)")
 
+NPU_MEM = ("Device_id", "event", "ddr(KB)", "hbm(KB)", "memory(KB)", "timestamp(us)")
+
 TASK_KINDS = {"memcpy": "MEMCPY_ASYNC", "memset": "MEMSET_ASYNC", "event": "EVENT_RECORD", "callback": "CALLBACK",
               "collective": "COMMUNICATION", "dvpp": "DVPP"}  # fmt: skip
 
@@ -97,6 +99,17 @@ def communication_statistic(store: EventStore) -> Rows:
     total = sum(map(sum, groups.values())) or 1
     ordered = sorted(groups.items(), key=lambda item: (-sum(item[1]), item[0]))
     return [[name, len(times), *_spread(times), f"{100 * sum(times) / total:.3f}"] for name, times in ordered]
+
+
+def npu_mem(store: EventStore, kind: str) -> Rows:
+    """What the program holds on each device after every change; ``kind`` is that of the memory (``HBM``, ...)."""
+    rows: Rows = []
+    for event in sorted(store.of_kind("memory"), key=lambda e: (e.device, e.start)):
+        if event.args.get("component", "APP") == "APP":
+            held = f"{event.args['allocated'] / 1024:.3f}"
+            parts = ("0.000", held) if kind == "HBM" else (held, "0.000")
+            rows.append([event.device, "APP", *parts, held, f"{_us(event.start)}\t"])
+    return rows
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -21,7 +21,7 @@ from ascend_sim.runtime.observe import Event
 PROCESS = 1  # stands for the id of the process: its own would differ from run to run
 HOST = 31  # "device" of host rows
 CANN, HARDWARE, OVERLAP = (7, "CANN"), (14, "Ascend Hardware"), (31, "Overlap Analysis")  # (layer, process name)
-COMMUNICATION = (16, "Communication")
+COMMUNICATION, NPU_MEM = (16, "Communication"), (17, "NPU MEM")
 OVERLAP_ROWS = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
 TraceEvent = dict[str, Any]
@@ -51,7 +51,7 @@ def trace_events(store: EventStore) -> list[TraceEvent]:
         if call is not None:
             flows += _flow(host[call], first, connections[key])
             slices[call]["args"]["connection_id"] = connections[key]
-    return [*names, *slices, *flows, *_communication(device), *_overlap(device)]
+    return [*names, *slices, *flows, *_communication(device), *_memory(store), *_overlap(device)]
 
 
 def process(layer: tuple[int, str], device: int, label: str) -> Iterator[TraceEvent]:
@@ -163,6 +163,16 @@ def _flow(call: Event, first: Event, connection: int) -> Iterator[TraceEvent]:
     yield common | {"ph": "s", "pid": process_id(CANN, HOST), "tid": call.thread, "ts": stamp(call.start)}
     yield common | {"ph": "f", "bp": "e", "pid": process_id(HARDWARE, first.device), "tid": first.stream,
                     "ts": stamp(first.start)}  # fmt: skip
+
+
+def _memory(store: EventStore) -> Iterator[TraceEvent]:
+    """Memory that the program holds, as a counter of each device."""
+    held = [e for e in store.of_kind("memory") if e.args.get("component", "APP") == "APP"]
+    for device in sorted({e.device for e in held}):
+        yield from process(NPU_MEM, device, f"NPU {device}")
+    for event in sorted(held, key=lambda e: (e.device, e.start)):
+        yield {"name": "APP/Memory", "pid": process_id(NPU_MEM, event.device), "tid": 0, "ts": stamp(event.start),
+               "args": {"KB": event.args["allocated"] / 1024}, "ph": "C"}  # fmt: skip
 
 
 def _communication(device: Iterable[Event]) -> Iterator[TraceEvent]:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from ascend_sim.profiling import msprof
 from ascend_sim.profiling.spans import merged, without
 from ascend_sim.profiling.store import EventStore
+from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import Soc
 
 Recorded = Callable[[str], tuple[EventStore, Soc]]
@@ -94,6 +95,20 @@ def test_waits_and_iterations(output: Path) -> None:
         previous[device] = start + float(row["Task Duration(us)"])
     steps = [(r["Device_id"], r["Model ID"], r["Iteration ID"]) for r in table(output, "step_trace")]
     assert steps == [(d, *rest) for d in "01" for rest in (("1", "1"), ("1", "2"), ("2", "1"))]
+
+
+@pytest.mark.parametrize(("chip", "column"), [("Ascend910B4", "hbm(KB)"), ("Ascend310P3", "ddr(KB)")])
+def test_memory_of_the_process(chip: str, column: str, recorded: Recorded, tmp_path: Path) -> None:
+    store, soc = recorded(chip)
+    more = EventStore()
+    facts = {"component": "APP", "address": 0, "nbytes": 3072, "allocated": 3072}
+    more.events = [*store.events, Event("memory", "m", 1, -1, 0, 2_000_000, 2_000_000, 0, facts)]
+    folder = msprof.write(more, soc, tmp_path, NOON) / "mindstudio_profiler_output"
+    (row,) = table(folder, "npu_mem")
+    shown = [row[name] for name in ("Device_id", column, "memory(KB)", "timestamp(us)")]
+    assert shown == ["1", "3.000", "3.000", "2.000\t"]
+    (counter,) = (e for e in json.loads((folder / "msprof_20260102120000.json").read_text()) if e["ph"] == "C")
+    assert counter["args"] == {"KB": 3.0} and counter["ts"] == "2.000"
 
 
 def test_estimates_are_named(output: Path) -> None:
