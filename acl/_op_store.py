@@ -99,7 +99,9 @@ def _words(spec: TensorSpec | None) -> str:
 def _same(compiled: TensorSpec | None, given: TensorSpec | None) -> bool:
     if compiled is None or given is None:
         return compiled is given
-    return (compiled.dtype, compiled.shape, compiled.format) == (given.dtype, given.shape, given.format)
+    scalars = {compiled.shape, given.shape} == {(1,), ()}  # one element, described either way
+    same = compiled.shape == given.shape or scalars
+    return same and (compiled.dtype, compiled.format) == (given.dtype, given.format)
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from acl_program import Program
 
 import acl
 from acl import _sim
+from ascend_sim.graph.atc import atc_main
 from ascend_sim.runtime.observe import Event
 
 Fails = Callable[..., str]
@@ -245,8 +247,14 @@ def test_strided_formats(program: Program) -> None:
     assert np.array_equal(got, np.maximum(stored, 0))
 
 
-def test_a_scalar_output_may_be_described_as_one_element(program: Program) -> None:
-    """Descriptions of pyACL programs call a scalar [1]."""
+def test_a_scalar_output_may_be_described_as_one_element(program: Program, tmp_path: Path) -> None:
+    """Descriptions of pyACL programs call a scalar [1], also those of operators compiled before."""
+    vector, one = ({"format": "ND", "shape": [n], "type": kind} for n, kind in ((1000, "float16"), (1, "int32")))
+    op = {"op": "ArgMaxV2", "input_desc": [vector, {**one, "is_const": True, "const_value": [0]}], "output_desc": [one]}
+    (tmp_path / "op.json").write_text(json.dumps([op]))
+    flags = [f"--singleop={tmp_path}/op.json", f"--output={tmp_path}/models", "--soc_version=Ascend910B2"]
+    assert atc_main(flags) == 0
+    assert acl.op.set_model_dir(str(tmp_path / "models")) == 0
     data = np.random.default_rng(0).standard_normal(1000).astype(np.float16)
     address, nbytes = program.upload(data)
     out, stream = program.empty(4), program.stream()
