@@ -19,7 +19,7 @@ from ascend_sim.cli.table import render
 from ascend_sim.graph.compile import compile_model
 from ascend_sim.graph.executor import LoadedModel
 from ascend_sim.graph.options import CompileOptions
-from ascend_sim.graph.passes import REQUIRED, pass_names
+from ascend_sim.graph.passes import PIPELINE, REQUIRED, pass_names
 from ascend_sim.soc import Soc, load_soc
 
 CACHE = Path(__file__).parents[1] / ".cache" / "models"
@@ -128,6 +128,14 @@ def page(chip: Soc, measured: Sequence[tuple[Network, Sequence[Line]]], image: s
         "docs/fusion.md`. A pass is switched off by its name in `--fusion_switch_file` (`epilogue:off`).", "",
         f"![Time without each pass]({image})", "",
     ]  # fmt: skip
+    text += ["## The passes, in order", "", "| pass | stock fusions it stands for | what it does |", "|---|---|---|"]
+    seen: set[str] = set()
+    for name, module, stock in PIPELINE:
+        if name not in seen:
+            what = (module.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ").partition(". ")[0].rstrip(".")
+            text.append(f"| `{name}` | {', '.join(stock) or '-'} | {what} |")
+        seen.add(name)
+    text += ["", "`precision` and `cleanup` always run.", ""]
     for network, found in measured:
         types = ", ".join(f"{count} {kind}" for kind, count in sorted(found[0].types.items(), key=lambda kv: -kv[1]))
         text += [f"## {network.name}", "", "```", table(network, found), "```", "", f"With every pass: {types}.", ""]
