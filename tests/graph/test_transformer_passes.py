@@ -163,6 +163,17 @@ def test_attention_with_a_mask_of_the_input(how: str) -> None:
     assert "PromptFlashAttention" in types(loaded) and "SoftmaxV2" not in types(loaded)
 
 
+@pytest.mark.parametrize("shapes", [((2, 2, 8, 20), (2, 2, 8, 20)), ((2, 2, 8, 16), (1, 2, 8, 16))])
+def test_attention_that_the_operator_does_not_take_stays(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    """Heads that are no whole blocks, and keys that pictures share."""
+    inputs = {"q": randn(*shapes[0]), "k": randn(*shapes[1], seed=1), "v": randn(*shapes[1], seed=2)}
+    nodes = [
+        N("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]), N("MatMul", ["q", "kt"], ["s"]),
+        N("Softmax", ["s"], ["p"], axis=-1), N("MatMul", ["p", "v"], ["y"]),
+    ]  # fmt: skip
+    assert "SoftmaxV2" in types(close(make_model(nodes, inputs, ["y"]), inputs))
+
+
 def test_a_bias_is_no_mask() -> None:
     bias = randn(1, HEADS, TOKENS, TOKENS, seed=9)
     loaded = close(attention([N("Add", ["sd", "m"], ["z"])], "z", m=bias), X)

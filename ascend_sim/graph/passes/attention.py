@@ -19,6 +19,8 @@ from ascend_sim.graph.options import PassOptions
 from ascend_sim.ops.schema import TensorSpec
 
 ENDLESS = 2147483647  # tokens before and behind that a query sees
+BLOCK = 16  # elements that heads are made of: 32 bytes of 16-bit floats
+FLOATS = ("float32", "float16", "bfloat16")
 HIDDEN = -1e4  # a constant mask value at or below this hides a key
 HEADS_FIRST = [0, 2, 1, 3]  # [B, S, N, D] to [B, N, S, D]
 _MODES = ("force_fp16", "allow_mix_precision", "allow_mix_precision_fp16", "allow_mix_precision_bf16")
@@ -94,6 +96,10 @@ def _match(editor: Editor, softmax: Node) -> _Found | None:
     scale *= factor
     v = product.inputs[1]
     if any(len(specs[n].shape) != rank or n in editor.graph.constants for n in (q, k, v)):
+        return None
+    if len({specs[n].shape[:-2] for n in (q, k, v)}) > 1:  # keys that heads or pictures share
+        return None
+    if specs[q].shape[-1] % BLOCK or specs[v].shape[-1] % BLOCK or specs[q].dtype not in FLOATS:
         return None
     return _Found(q, k, not first.attrs.get("adj_x2"), v, scale, masks, parts)
 
