@@ -343,3 +343,19 @@ def dynamic_quant(op: str, rng: Rng) -> Case:
     x = normal(rng, (rows, n), pick(rng, np.float16, ml_dtypes.bfloat16))
     smooth = normal(rng, (n,), np.float32).astype(x.dtype) if rng.random() < 0.5 else None
     return Case(op, SPLIT, plain(x) if smooth is None else plain(x, smooth), steps=1)
+
+
+@cases("AscendQuant", "Quantize")
+def quantise(op: str, rng: Rng) -> Case:
+    x = normal(rng, shape_of(rng, 2, 3, 4000), np.float16)
+    if op == "AscendQuant":
+        return Case(op, some_chip(rng), plain(x), {"scale": 25.0, "offset": 3.0, "dst_type": 2}, steps=1)
+    scale, zero = np.asarray(0.03, np.float32), np.asarray(int(rng.integers(-5, 5)), np.int8)
+    return Case(op, some_chip(rng), plain(x, scale, zero, const=(1, 2)), {"dtype": 2, "axis": 1}, steps=1)
+
+
+@cases("AscendDequant")
+def dequantise(op: str, rng: Rng) -> Case:
+    sums = rng.integers(-(1 << 20), 1 << 20, (1, int(rng.integers(1, 40)), 5, 7)).astype(np.int32)
+    word = np.asarray([0.001], np.float32).view(np.uint32).astype(np.uint64)
+    return Case(op, some_chip(rng), plain(sums, word, const=(1,)), {"dtype": 0})
