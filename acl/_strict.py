@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ def user_line() -> Line:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_SKIPPED):
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+    return _path(frame.f_code.co_filename), frame.f_lineno
+
+
+_path = cache(os.path.normpath)
 
 
 _SKIPPED = tuple(os.path.join(_OWN, room) + os.sep for room in ("acl", "ascend_sim", "torch_npu"))
@@ -173,7 +177,8 @@ class Watch:
         """All findings, one paragraph each."""
         if not self.findings:
             return "strict: nothing found"
-        lines = [f"strict: {len(self.findings)} findings"]
+        count = len(self.findings)
+        lines = [f"strict: {count} finding{'s' if count > 1 else ''}"]
         order = {kind: i for i, kind in enumerate(dict.fromkeys(f.kind for f in self.findings.values()))}
         for found in sorted(self.findings.values(), key=lambda f: order[f.kind]):
             lines.append(f"  {found.kind}: {found.text}")
