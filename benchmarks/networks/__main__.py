@@ -30,13 +30,20 @@ from .samples import Samples
 ROWS = Path(__file__).parents[1] / "data" / "models_calibration.csv"
 
 
+def changes_of(soc: str) -> list[dict[str, float]]:
+    """What the rows of a chip are simulated with: all parameters at ``at``, and one after the other at its probes."""
+    parameters = PARAMETERS[soc]
+    base = combined(parameters, [p.at for p in parameters])
+    return [base, *({**base, **p.changes(v)} for p in parameters for v in p.probes)]
+
+
 def effects_of(rows: Sequence[ModelRow], samples: Samples) -> Effects:
     """Simulate the rows of one chip around the values ``at`` of its parameters, whatever its file holds."""
-    parameters = PARAMETERS[load_soc(rows[0].soc).name]
+    soc = load_soc(rows[0].soc).name
+    parameters = PARAMETERS[soc]
     values = tuple(p.at for p in parameters)
     levels = [p.probes for p in parameters]
-    base = combined(parameters, values)
-    changes = [base, *({**base, **p.changes(v)} for p in parameters for v in p.probes)]
+    changes = changes_of(soc)
     found = samples.times((row, changes) for row in rows)
     table = np.asarray([found[row.id] for row in rows]).T
     at, all_levels, times = 1, [], []
@@ -128,6 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=1, metavar="N")
     parser.add_argument("--cache", type=Path, metavar="FILE", help="keep simulated times for further runs")
     parser.add_argument("--interpolate", action="store_true", help="errors of interpolated times")
+    parser.add_argument("--known", action="store_true", help="only rows whose times are in --cache; simulate nothing")
     parser.add_argument("--json", action="store_true")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--half", choices=("a", "b"), help="fit over this half of the rows")
@@ -136,12 +144,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     rows = [row for row in read_rows(ROWS) if isinstance(row, ModelRow)]
     samples = Samples(args.models, args.workers, args.cache)
-    again = None if args.interpolate else samples
+    again = None if args.interpolate or args.known else samples
+    if args.known:
+        rows = [row for row in rows if row.soc in PARAMETERS and samples.knows(row, changes_of(row.soc))]
     if args.report:
         chips = {soc: effects_of([row for row in rows if row.soc == soc], samples) for soc in PARAMETERS}
         halves = {soc: whole(effects, "a", again) for soc, effects in chips.items()}
         others = {soc: left_out(effects, again) for soc, effects in chips.items()}
-        args.report.write_text(page(halves, others, args.interpolate), encoding="utf-8")
+        args.report.write_text(page(halves, others, again is None), encoding="utf-8")
         return 0
     results: dict[str, Any] = {}
     for soc in (args.soc,) if args.soc else PARAMETERS:

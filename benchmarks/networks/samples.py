@@ -60,6 +60,10 @@ class Samples:
                 self._keep(row, changes, _run((self.models, row, changes)))
         return {row.id: [self.known[self._key(row, c)] for c in changes] for row, changes in pairs}
 
+    def knows(self, row: ModelRow, changes: Iterable[Changes]) -> bool:
+        """Whether all times of a row are in the store."""
+        return all(self._key(row, c) in self.known for c in changes)
+
     def _keep(self, row: ModelRow, changes: Sequence[Changes], found: Sequence[float]) -> None:
         self.known |= {self._key(row, c): us for c, us in zip(changes, found, strict=True)}
         if self.store is not None:
