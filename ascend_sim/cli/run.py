@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import runpy
 import sys
@@ -36,6 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="also write the tree of msprof (PROF_*, the default) or torch_npu.profiler (ascend_pt); may be repeated",
     )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="say what works by luck: races, freed memory, leaks")
+    parser.add_argument("--json", action="store_true", help="with --profile: the summary as the last line, no table")
     parser.add_argument("--quiet", action="store_true", help="do not print the operator table")
     parser.add_argument(
         "--shim", action="append", choices=sorted(SHIMS), default=[], metavar="NAME",
@@ -55,6 +57,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     if not args.module and not args.script.is_file():
         raise CommandError(f"script {str(args.script)!r} is not a file")
+    if args.json and args.profile is None:
+        raise CommandError("--json is the summary of a profile: give --profile DIR too")
     if args.soc:
         try:
             os.environ["ASCEND_SIM_SOC"] = soc.load_soc(args.soc).name if not Path(args.soc).is_file() else args.soc
@@ -105,7 +109,9 @@ def _run_profiled(args: argparse.Namespace) -> int:
         code = record(store, args.script, args.args, args.module)
     finally:
         summary.write_all(store, system().soc, args.profile, args.layout or summary.LAYOUTS[:1])
-    if not args.quiet:
+    if args.json:
+        print(json.dumps({"exit": code, "profile": str(args.profile), **summary.summary(store, system().soc)}))
+    elif not args.quiet:
         print(optable.render_table(store, system().soc))
         print(f"profile: {args.profile}")
     return code

@@ -6,6 +6,7 @@ has most left. Which worker does what never shows in the results.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import multiprocessing
 import os
@@ -70,6 +71,7 @@ def _serve(pipe: Connection, others: Sequence[Connection]) -> None:
     try:
         while (piece := pipe.recv()) is not None:
             pipe.send(run_piece(piece))
+            gc.freeze()  # what was compiled and traced stays: there is no need to look through it for garbage
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         pass
 

@@ -34,7 +34,8 @@ def check_format(path: Path) -> None:
         try:
             importlib.import_module("pyarrow")
         except ImportError as error:
-            raise CommandError(f"{path}: Parquet needs pyarrow: pip install pyarrow, or name a .csv file") from error
+            advice = "pip install 'ascend-sim[parquet]', or name a .csv file"
+            raise CommandError(f"{path}: Parquet needs pyarrow: {advice}") from error
     elif path.suffix != ".csv":
         raise CommandError(f"-o {path}: expected a name that ends in .csv or .parquet")
 

@@ -72,6 +72,14 @@ def test_compare_lists_the_largest_change_first(tmp_path: Path, capsys: pytest.C
     assert main(["compare", str(one), str(tmp_path / "none")]) == 2
 
 
+def test_run_ends_with_a_summary(app: Path, tmp_path: Path) -> None:
+    done = outside("run", "--profile", tmp_path / "p", "--json", app)
+    *_, last = done.stdout.splitlines()
+    found = json.loads(last)
+    assert found["exit"] == 0 and found["kernels"] == 0 and (Path(found["profile"]) / "report.html").is_file()
+    assert outside("run", "--json", app).returncode == 2
+
+
 # -- doctor, completion, shims -----------------------------------------------------------------------------
 
 
