@@ -192,12 +192,18 @@ def launch(kernels: Sequence[Kernel], stream: Stream, addresses: Sequence[int]) 
             )
 
 
+class _GraphTask(_EagerTask):
+    """A kernel of a captured graph: it follows the one before it as in a model."""
+
+    gap = "model_gap_us"
+
+
 def replay(kernels: Sequence[tuple[Kernel, Sequence[int]]], stream: Stream) -> None:
     """Enqueue captured operators with one call of the host for all of them."""
     thread = host()
     thread.now += stream.device.system.costs["launch"]
     for kernel, addresses in kernels:
-        stream.submit(_EagerTask(kernel, stream.device, addresses), thread)
+        stream.submit(_GraphTask(kernel, stream.device, addresses), thread)
 
 
 # -- waiting -----------------------------------------------------------------------------------------------

@@ -121,6 +121,7 @@ class OpTask(Task):
     memory); ``apply`` reads and writes the buffers; ``cores`` is how many it may use, None for all."""
 
     kind = "kernel"
+    gap = "stream_gap_us"  # figure of ``[launch]``: the least time behind the task before
 
     def __init__(
         self,
@@ -146,7 +147,7 @@ class OpTask(Task):
         device = stream.device
         env = device.env
         if stream.free_at:
-            begin = max(begin, stream.free_at + picoseconds(device.soc.launch.stream_gap_us))
+            begin = max(begin, stream.free_at + picoseconds(getattr(device.soc.launch, self.gap)))
         offsets = [device.offset(a) if a else 0 for a in self.addresses]
         soc = device.soc if self.cores is None else device.narrowed(self.cores)
         timing = op_timing(self.call, soc, device.l2, offsets)

@@ -11,13 +11,11 @@ from torch_npu.dispatch.plan import NoPlan, Plan, T
 from torch_npu.dispatch.table import row
 
 
-def _attributes(query: T, scale: Any, is_causal: bool) -> dict[str, Any]:
+def _attributes(query: T, scale: Any) -> dict[str, Any]:
     attrs: dict[str, Any] = {
         "head_num": query.shape[1], "input_layout": "BNSD",
         "scale_value": 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale), "keep_prob": 1.0,
     }  # fmt: skip
-    if is_causal:
-        attrs["next_tockens"] = 0
     return attrs
 
 
@@ -44,38 +42,76 @@ def _causal(plan: Plan, query: T, key: T) -> T:
     return plan.op("Triu", [ones], diagonal=1)
 
 
+def _layout(plan: Plan, *tensors: T) -> tuple[str, list[T]]:
+    """How the tensors lie in memory: [B, S, N, D] where a program split heads and transposed, else [B, N, S, D]."""
+    swapped = [T([x.shape[i] for i in (0, 2, 1, 3)], x.dtype, [x.strides[i] for i in (0, 2, 1, 3)]) for x in tensors]
+    if all(s.is_contiguous for s in swapped) and not all(x.is_contiguous for x in tensors):
+        return "BSND", [plan.seen_as(x, s.shape) for x, s in zip(tensors, swapped, strict=True)]
+    return "BNSD", list(tensors)
+
+
+def _swapped_view(plan: Plan, x: T) -> T:
+    """[B, S, N, D] seen as [B, N, S, D]."""
+    b, s, n, d = x.shape
+    return plan.seen_as(x, (b, n, s, d), (s * n * d, d, n * d, 1))
+
+
 @row("_scaled_dot_product_fused_attention_overrideable")
-def attention(plan: Plan, query: T, key: T, value: T, attn_bias: Any = None, dropout_p: float = 0.0,
-              is_causal: bool = False, return_debug_mask: bool = False, scale: Any = None) -> Any:  # fmt: skip
+def attention(
+    plan: Plan,
+    query: T,
+    key: T,
+    value: T,
+    attn_bias: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    scale: Any = None,
+) -> Any:
+    """Row maxima and row sums, which the gradient needs, are handed on as ``logsumexp`` and ``philox_seed``."""
     if dropout_p:
         raise NoPlan("dropout")
-    b, n, s, _ = query.shape
     shift, hidden = _mask(plan, query, key, attn_bias)
     if is_causal:
         hidden = _causal(plan, query, key)
-    top, total, _, out = plan.op(
-        "FlashAttentionScore", [query, key, value, shift, None, None, hidden], **_attributes(query, scale, False)
-    )
-    first = [plan.op("SliceD", [x], offsets=[0, 0, 0, 0], size=[b, n, s, 1]) for x in (top, total)]
-    lse = plan.flat(plan.op("Add", [first[0], plan.op("Log", [first[1]])]), (b, n, s))
-    seed = plan.fill((), 0, torch.int64)
-    return out, lse, None, None, s, key.shape[2], seed, plan.fill((), 0, torch.int64), None
+    layout, (q, k, v) = _layout(plan, query, key, value)
+    attrs = {**_attributes(query, scale), "input_layout": layout}
+    top, total, _, out = plan.op("FlashAttentionScore", [q, k, v, shift, None, None, hidden], **attrs)
+    if layout == "BSND":
+        out = _swapped_view(plan, out)
+    nothing = plan.fill((0,), 0, torch.int64)
+    return out, top, None, None, query.shape[2], key.shape[2], total, nothing, None
 
 
 @row("_scaled_dot_product_fused_attention_overrideable_backward")
-def attention_backward(plan: Plan, grad_out: T, query: T, key: T, value: T, attn_bias: Any, grad_input_mask: list[bool],
-                       out: T, logsumexp: T, cum_seq_q: Any, cum_seq_k: Any, max_q: int, max_k: int, dropout_p: float,
-                       is_causal: bool, philox_seed: Any, philox_offset: Any, scale: Any = None) -> Any:  # fmt: skip
+def attention_backward(
+    plan: Plan,
+    grad_out: T,
+    query: T,
+    key: T,
+    value: T,
+    attn_bias: Any,
+    grad_input_mask: list[bool],
+    out: T,
+    logsumexp: T,
+    cum_seq_q: Any,
+    cum_seq_k: Any,
+    max_q: int,
+    max_k: int,
+    dropout_p: float,
+    is_causal: bool,
+    philox_seed: T,
+    philox_offset: Any,
+    scale: Any = None,
+) -> Any:
     shift, hidden = _mask(plan, query, key, attn_bias)
     if is_causal:
         hidden = _causal(plan, query, key)
-    b, n, s, _ = query.shape
-    # the operator takes row maxima and sums apart; exp(x - lse) needs the maximum to be lse and the sum to be 1
-    top = plan.broadcast(plan.flat(logsumexp, (b, n, s, 1)), (b, n, s, 8))
-    total = plan.fill((b, n, s, 8), 1, torch.float32)
-    dq, dk, dv, _ = plan.op(
+    layout, (q, k, v, dy, y) = _layout(plan, query, key, value, grad_out, out)
+    grads = plan.op(
         "FlashAttentionScoreGrad",
-        [query, key, value, grad_out, shift, None, None, hidden, top, total, None, out],
-        **_attributes(query, scale, False),
+        [q, k, v, dy, shift, None, None, hidden, logsumexp, philox_seed, None, y],
+        **{**_attributes(query, scale), "input_layout": layout},
     )
+    dq, dk, dv = (_swapped_view(plan, g) if layout == "BSND" else g for g in grads[:3])
     return dq, dk, dv, None
