@@ -61,9 +61,9 @@ def run(args: argparse.Namespace) -> int:
     rows = sweep_table.rows(points, results)
     sweep_table.write(output, rows)
     if args.report is not None:
-        from ascend_sim.cli import sweep_page
+        from ascend_sim.cli.sweep_page import write as write_page
 
-        sweep_page.write(args.report, Path(args.target).name, rows)
+        write_page(args.report, Path(args.target).name, rows)
     if args.json:
         print(json.dumps(rows))
     else:

@@ -160,9 +160,9 @@ def _timeline(store: EventStore, rows: list[optable.Row]) -> dict[str, Any]:
             name = names.setdefault(_label(event), len(names))
             columns.append((event.start / 1e6, event.duration / 1e6, lane, name, row))
     labels = [_lane(*key) for key in lanes]
-    for device, pipe, parts in _pipes(store):
+    for device, pipe, drawn in _pipes(store):
         labels.append([f"NPU {device}", pipe, 0])
-        for event, start, busy in parts:
+        for event, start, busy in drawn:
             name = names.setdefault(_label(event), len(names))
             row = index.get((event.name, event.args.get("call")), -1)
             columns.append((start / 1e6, busy / 1e6, len(labels) - 1, name, row))

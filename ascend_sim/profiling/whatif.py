@@ -60,8 +60,8 @@ def variants(soc: Soc) -> tuple[tuple[str, Soc], ...]:
     """The changed chips; a figure that is 0 stays so, and is left out."""
     found = []
     for words, factors in CHANGES:
-        changes = {key: soc.figures[key].value * by for key, by in factors.items()
-                   if key in soc.figures and isinstance(soc.figures[key].value, int | float)}  # fmt: skip
+        changes = {key: value * by for key, by in factors.items()
+                   if key in soc.figures and isinstance(value := soc.figures[key].value, int | float)}  # fmt: skip
         try:
             found.append((words, soc.override(changes)))
         except SocError:
