@@ -64,7 +64,7 @@ class Watch:
         self.after: dict[Stream, list[tuple[int, Stream, int]]] = {}  # (task, stream and task it waits for)
 
     def tell(self, kind: str, text: str, line: Line | None = None) -> None:
-        key = (kind, text)
+        key = (kind, re.sub(r"0x[0-9a-f]+", "", text))  # the same mistake with another block is no other mistake
         found = self.findings.get(key)
         if found is None:
             if len(self.findings) >= _MOST:
