@@ -76,6 +76,18 @@ def _kept(path: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#"))
 
 
+def _blocked(values: dict[str, str], flag: str, names_flag: str) -> tuple[str, ...]:
+    """The names of one flag that another one marks ``true``, in order."""
+    words = [w.strip().lower() for w in values[flag].split(",") if w.strip()]
+    names = _names(values[names_flag])
+    if any(w not in ("true", "false") for w in words):
+        raise AtcError("E10005", f"--{flag}={values[flag]} is wrong. The value must be true or false for every name")
+    if words and len(words) != len(names):
+        raise AtcError("E10001", f"--{flag} has {len(words)} values, --{names_flag} names {len(names)}",
+                       f"Give one value for every name of --{names_flag}.")  # fmt: skip
+    return tuple(name for name, word in zip(names, words, strict=False) if word == "true")
+
+
 def _precision(values: dict[str, str]) -> str:
     if values["precision_mode"] and values["precision_mode_v2"]:
         raise AtcError("E10047", "--precision_mode and --precision_mode_v2 cannot both be given")
@@ -106,6 +118,8 @@ def compile_options(values: dict[str, str], name: str, command: str) -> CompileO
         output_types=_output_types(values["output_type"]),
         input_fp16_nodes=_names(values["input_fp16_nodes"]),
         out_nodes=_names(values["out_nodes"]),
+        blocked_inputs=_blocked(values, "is_input_adjust_hw_layout", "input_fp16_nodes"),
+        blocked_outputs=_blocked(values, "is_output_adjust_hw_layout", "out_nodes"),
         keep_dtype=_kept(values["keep_dtype"]),
         dynamic_batch=tuple(g for (g,) in gears["batch"]),
         dynamic_image=gears["image"],

@@ -94,8 +94,10 @@ class _Variant:
         from ascend_sim import ops
         from ascend_sim.graph.data_shapes import fitting
 
+        specs = self.graph.specs
         tensors: dict[str, Array] = dict(self.graph.constants)
-        tensors.update(zip(self.graph.inputs, inputs, strict=True))
+        for name, array in zip(self.graph.inputs, inputs, strict=True):
+            tensors[name] = _logical(array, specs[name])
         with np.errstate(all="ignore"):
             for position, step in enumerate(self.steps):
                 arguments = [tensors[n] if n else None for n in step.inputs]
@@ -109,7 +111,7 @@ class _Variant:
                     watch(self.graph.nodes[position], step.call, arguments, results)
                 for name in step.dead:
                     tensors.pop(name, None)
-        return [tensors[name] for name in self.graph.outputs]
+        return [_as_stored(tensors[name], specs[name]) for name in self.graph.outputs]
 
     def _kernel_values(self, step: _Step, stored: OpCall, soc: Soc, arguments: Sequence[Array | None]) -> list[Array]:
         from ascend_sim import ops
@@ -502,6 +504,23 @@ class LoadedModel:
             compute,
             exclusive,
         )
+
+
+def _logical(array: Array, spec: TensorSpec) -> Array:
+    """What the application gives, in the model's own axes (--is_input_adjust_hw_layout gives NC1HWC0)."""
+    if spec.origin_shape is None:
+        return array
+    from ascend_sim.graph.storage import from_storage
+
+    return from_storage(np.ascontiguousarray(array).tobytes(), spec)
+
+
+def _as_stored(array: Array, spec: TensorSpec) -> Array:
+    if spec.origin_shape is None:
+        return array
+    from ascend_sim.graph.storage import to_storage
+
+    return to_storage(array, spec)
 
 
 def _fixed(port: IoDesc, spec: TensorSpec) -> IoDesc:

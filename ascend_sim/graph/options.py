@@ -46,6 +46,8 @@ class CompileOptions:
     output_types: dict[str, str] = field(default_factory=dict)  # output name, or "" for all -> dtype
     input_fp16_nodes: tuple[str, ...] = ()
     out_nodes: tuple[str, ...] = ()
+    blocked_inputs: tuple[str, ...] = ()  # given as fp16 NC1HWC0 (--is_input_adjust_hw_layout)
+    blocked_outputs: tuple[str, ...] = ()  # of out_nodes, made as fp16 NC1HWC0 (--is_output_adjust_hw_layout)
     dynamic_batch: tuple[int, ...] = ()
     dynamic_image: tuple[tuple[int, ...], ...] = ()  # (height, width)
     dynamic_dims: tuple[tuple[int, ...], ...] = ()  # sizes of all open dimensions, in order of inputs and axes

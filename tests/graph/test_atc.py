@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from graph_models import make_model, randn
+from graph_models import make_model, randn, reference
 from onnx import helper
 
 from ascend_sim.graph.atc import atc_main
@@ -123,6 +123,29 @@ def test_operators_that_keep_their_type(model: Path) -> None:
     loaded = LoadedModel.from_file(model.parent / "m.om")
     (call,) = [c.call for c in loaded.calls if c.call.type == "MatMulV2"]
     assert call.inputs[0] is not None and call.inputs[0].dtype == "float32"
+
+
+def test_hardware_layout_at_the_boundary(tmp_path: Path) -> None:
+    """One network's NC1HWC0 result goes into the next without a change of format."""
+    from ascend_sim.isa.layout import nchw_to_nc1hwc0
+
+    w = randn(20, 16, 3, 3, seed=1) * 0.1
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1], name="conv")
+    built = make_model([conv], {"x": randn(1, 16, 6, 6)}, ["y"], {"w": w})
+    onnx.save(built, tmp_path / "m.onnx")
+    flags = {"input_shape": "-", "input_fp16_nodes": "x", "is_input_adjust_hw_layout": "true", "out_nodes": "conv:0",
+             "is_output_adjust_hw_layout": "true"}  # fmt: skip
+    assert atc(*base(tmp_path / "m.onnx", **flags))[0] == 0
+    loaded = LoadedModel.from_file(tmp_path / "m.om")
+    ports = [(p.dims, p.format, p.dtype) for p in (*loaded.inputs, *loaded.outputs)]
+    assert ports == [((1, 1, 6, 6, 16), "NC1HWC0", "float16"), ((1, 2, 6, 6, 16), "NC1HWC0", "float16")]
+    assert [c.call.type for c in loaded.calls] == ["Conv2D"]
+    x = randn(1, 16, 6, 6).astype(np.float16)
+    (got,) = loaded.run_values([nchw_to_nc1hwc0(x, 16)])
+    plain = reference(built, {"x": x.astype(np.float32)})[0]
+    np.testing.assert_allclose(got, nchw_to_nc1hwc0(plain, 16), atol=1e-2)
+    assert "E10001" in atc(*base(tmp_path / "m.onnx", **{**flags, "is_input_adjust_hw_layout": "true,true"}))[1]
+    assert "E10005" in atc(*base(tmp_path / "m.onnx", **{**flags, "is_input_adjust_hw_layout": "yes"}))[1]
 
 
 def test_bfloat16(model: Path) -> None:

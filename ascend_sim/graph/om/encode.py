@@ -149,7 +149,8 @@ def ports(graph: Graph) -> tuple[list[IoDesc], list[IoDesc]]:
     outputs = []
     for full, name in zip(output_node_names(graph), graph.outputs, strict=True):
         spec = graph.specs[name]
-        outputs.append(IoDesc(full, spec.nbytes, spec.shape, "NCHW" if len(spec.shape) == 4 else "ND", spec.dtype))
+        fmt = spec.format if spec.origin_shape is not None else "NCHW" if len(spec.shape) == 4 else "ND"
+        outputs.append(IoDesc(full, spec.nbytes, spec.shape, fmt, spec.dtype))
     return inputs, outputs
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ascend_sim.graph.aipp import FUSED as AIPP_CONV
 from ascend_sim.graph.edit import Editor
+from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.ir import Graph, Node
 from ascend_sim.graph.options import PassOptions
 from ascend_sim.graph.passes._affine import CONVOLUTIONS, MATMULS
@@ -266,11 +267,28 @@ def _filter(assigner: _Assigner, node: Node, name: str) -> str:
     return key
 
 
+def _boundary(graph: Graph, name: str, flag: str) -> TensorSpec:
+    """NC1HWC0 of a tensor that the application sees. Raises `AtcError`."""
+    spec = graph.specs[name]
+    if len(spec.logical_shape) != 4:
+        raise AtcError("E10001", f"{flag}: {name!r} has {len(spec.logical_shape)} axes; NC1HWC0 is of 4-D tensors")
+    return stored(spec, BLOCKED)
+
+
 def run(graph: Graph, options: PassOptions) -> bool:
     editor = Editor(graph)
     assigner = _Assigner(editor)
+    for name in options.options.blocked_inputs:
+        graph.specs[name] = _boundary(graph, name, "--is_input_adjust_hw_layout")
     for node in editor.nodes():
         _assign(assigner, node, _wanted(assigner, node, options.soc))
-    graph.outputs = [assigner.to(name, PLAIN, None) for name in graph.outputs]
+    named = dict(zip(graph.outputs, graph.attrs["output_names"], strict=True))
+    outputs = []
+    for name in graph.outputs:
+        blocked = named[name] in options.options.blocked_outputs
+        if blocked:
+            _boundary(graph, name, "--is_output_adjust_hw_layout")
+        outputs.append(assigner.to(name, BLOCKED if blocked else PLAIN, None))
+    graph.outputs = outputs
     editor.changed = True
     return editor.finish()

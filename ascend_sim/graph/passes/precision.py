@@ -164,6 +164,8 @@ def run(graph: Graph, options: PassOptions) -> bool:
     for index, name in enumerate(list(graph.outputs)):
         types = options.options.output_types
         target = types.get(names[index], types.get("", wanted[index]))
+        if names[index] in options.options.blocked_outputs:
+            target = "float16"
         if graph.specs[name].dtype != target:
             graph.outputs[index] = cast(name, target, None)
     editor.changed = True
