@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ascend_sim.ops.cost import op_timing
 from ascend_sim.ops.schema import OpCall, TensorSpec
@@ -75,6 +77,30 @@ def test_requests_to_l2_are_the_traffic() -> None:
     found = counters("Ascend910B4", ADD, "L2Cache")
     read = found["aiv_r0_read_cache_hit"] + found["aiv_r0_read_cache_miss_allocate"]
     assert read * 128 == 2 * 1024 * 512 * 2 and found["aiv_write_cache_hit"] * 128 == 1024 * 512 * 2
+
+
+sizes = st.integers(1, 40).map(lambda n: 16 * n)
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B4", "Ascend310P3"])
+@settings(max_examples=6)
+@given(m=sizes, k=sizes, n=sizes)
+def test_what_holds_for_any_product(chip: str, m: int, k: int, n: int) -> None:
+    """Ratios are shares, cores are busy within the task, operations fit into busy cycles, bytes are moved."""
+    call = OpCall("MatMulV2", (spec(m, k), spec(k, n), None), (spec(m, n),))
+    soc = load_soc(chip)
+    prefix = "aic_" if soc.chip.split_cores else ""
+    timing = op_timing(call, soc).kernels[0]
+    sums = counters(chip, call, "ArithmeticUtilization")
+    assert 0 < sums["aicore_time(us)"] <= timing.us * (1 + 1e-3)
+    assert all(0 <= v <= 1 for key, v in sums.items() if key.endswith("ratio"))
+    busy = sums[f"{prefix}mac_fp16_ratio"] * sums[f"{prefix}total_cycles"]
+    assert 2 * m * k * n <= sums[f"{prefix}cube_fops"] <= 8192 * busy * 1.01 + 8192
+    moved = counters(chip, call, "MemoryAccess")
+    into = moved[f"{prefix}GM_to_L1_datas(KB)"] + moved[f"{prefix}GM_to_UB_datas(KB)"]
+    out = moved[f"{prefix}L0C_to_GM_datas(KB)"] + moved[f"{prefix}UB_to_GM_datas(KB)"]
+    assert into >= (m * k + k * n) * 2 / 1024 * 0.999 and out >= m * n * 2 / 1024 * 0.999
+    assert into + out == pytest.approx((timing.gm_read + timing.gm_write) / 1024, rel=1e-3)
 
 
 @pytest.mark.parametrize("group", pmu_groups.GROUPS)
