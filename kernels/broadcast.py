@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ascend_sim import asc
 from ascend_sim.ops.schema import TensorSpec
@@ -199,7 +199,7 @@ def broadcast_kernel(*gm: asc.GlobalAddress, plan: BroadcastPlan) -> None:
             pipe.compute(slot)
             for reg, values, step in columns:
                 for r in asc.steady(n):
-                    asc.duplicate(reg[r * io.pitch :], values.get_value(r * step), count=io.pitch)
+                    _fill(reg[r * io.pitch :], values.get_value(r * step), io.pitch)
             elements = n * io.pitch
             calls = full[slot] if elements == whole else compile_steps(plan.program, regs, elements, scalars)
             for function, args, kwargs in calls:
@@ -237,7 +237,16 @@ def _expand(
     for k, o, _ in steady:
         if not o.column:
             value = tensors[k][plan.offset(o, outer) :].get_value(0)
-            asc.duplicate(regs[plan.program.inputs[k]], value, count=plan.tile_rows * io.pitch)
+            _fill(regs[plan.program.inputs[k]], value, plan.tile_rows * io.pitch)
+
+
+def _fill(reg: asc.LocalTensor, value: Any, count: int) -> None:
+    """One value in every element. Bytes go in pairs: no chip fills single ones."""
+    if str(reg.dtype) in ("int8", "uint8"):
+        byte = int(value) & 0xFF
+        asc.duplicate(reg.reinterpret_cast("uint16"), byte << 8 | byte, count=ceil_div(count, 2))
+    else:
+        asc.duplicate(reg, value, count=count)
 
 
 def broadcast_launch(

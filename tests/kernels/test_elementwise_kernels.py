@@ -298,3 +298,12 @@ def test_fused_chain(run_op: Any, close: Any, chip: str, steps: list[Any], dtype
     formats = ("NC1HWC0",) * (1 + len(extras)) if dtype == "float16" else ()
     got, want = run_op("FusedElementwise", [x, *extras], chip, formats=formats, steps=tuple(steps))
     close(got, want, ulps=32 if chip == "Ascend310" else 8, absolute=2e-2 if dtype == "float16" else 4e-3)
+
+
+@pytest.mark.parametrize("chip", ["Ascend310P3", "Ascend910B2"])
+@pytest.mark.parametrize("shapes", [((4, 1, 7, 9), (1, 1, 7, 1)), ((1, 1, 64, 64), (1, 1, 1, 64)), ((6, 1), (1, 64))])
+def test_bytes_broadcast(run_op: Any, chip: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    """Masks that have one value per row."""
+    a, b = (np.random.default_rng(i).random(s) > 0.5 for i, s in enumerate(shapes))
+    (got,), _ = run_op("LogicalAnd", [a, b], chip)
+    np.testing.assert_array_equal(got, a & b)

@@ -17,6 +17,18 @@ def gather_elements(imp: Importer, node: OnnxNode) -> None:
 
 
 def gather_nd(imp: Importer, node: OnnxNode) -> None:
+    """GatherND -> GatherNd; known indices are flattened into one row number each: GatherV2."""
+    x, places = node.inputs[:2]
+    value, shape = imp.constant(places), imp.shape(x)
+    if value is not None and value.size and not node.attr("batch_dims", 0):
+        lead = shape[: value.shape[-1]]
+        if (value < -np.asarray(lead)).any() or (value >= lead).any():
+            raise imp.error(f"an index is out of range for shape {list(shape)}")
+        rows = np.ravel_multi_index(tuple(np.moveaxis(value % lead, -1, 0)), lead)
+        flat = imp.emit("Reshape", [x, imp.const([-1, *shape[len(lead) :]], "int64")])[0]
+        names = [flat, imp.const(np.asarray(rows), "int64", "rows"), imp.const(0, "int64")]
+        imp.emit("GatherV2", names, {"batch_dims": 0}, node.outputs)
+        return
     imp.emit("GatherNd", node.inputs[:2], {"batch_dims": int(node.attr("batch_dims", 0))}, node.outputs)
 
 
