@@ -308,8 +308,11 @@ def compute_ps(call: OpCall, soc: Soc, family: str) -> tuple[Fraction, str]:
     per_fractal = rate.get(work.dtype, 0.0) or cube.fp16_cycles_per_fractal
     macs_per_fractal = 16 * 16 * {"float32": 8, "int8": 32, "uint8": 32, "int4": 64}.get(work.dtype, 16)
     kind = "AIC" if soc.chip.split_cores else "AICORE"
-    cube_ps = Fraction(work.macs, macs_per_fractal) * exact(per_fractal) * cycle_ps(soc, kind) / core_count(soc, kind)
+    # steps of a recurrent network wait for each other: without a word between cores one core does them all
+    shared = 1 if family == "recurrent" else core_count(soc, kind)
+    cube_ps = Fraction(work.macs, macs_per_fractal) * exact(per_fractal) * cycle_ps(soc, kind) / shared
     kind = "AIV" if soc.chip.split_cores else "AICORE"
     lanes = soc.vector.repeat_bytes // max(work.item_bytes, 1)
-    vector_ps = Fraction(work.vector, lanes) * cycle_ps(soc, kind) / core_count(soc, kind)
+    shared = 1 if family == "recurrent" else core_count(soc, kind)
+    vector_ps = Fraction(work.vector, lanes) * cycle_ps(soc, kind) / shared
     return (cube_ps, "cube") if cube_ps >= vector_ps else (vector_ps, "vector")

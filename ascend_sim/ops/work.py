@@ -105,8 +105,11 @@ def work_of(call: OpCall, family: str) -> Arithmetic:
         return _attention(call, dtype)
     if family == "recurrent":
         weights = sum(prod(s.logical_shape) for s in call.inputs[1:3] if s is not None)
-        steps = prod(first.logical_shape[:2]) if first is not None else 1
-        return Arithmetic(weights * steps, prod(call.outputs[0].logical_shape) * 10, dtype, item)
+        steps, batch = first.logical_shape[:2] if first is not None else (1, 1)
+        if call.attr("layout", 0):
+            steps, batch = batch, steps
+        rows = steps * -(-batch // 16) * 16  # every step is a product of its own, on whole fractals
+        return Arithmetic(weights * rows, prod(call.outputs[0].logical_shape) * 10, dtype, item)
     if family == "pooling":
         return Arithmetic(0, window_operations(call), dtype, item)
     if family in ("softmax", "norm"):
