@@ -44,13 +44,19 @@ def matrix(store: EventStore) -> dict[str, Any]:
     for step, events in _by_step(store):
         kinds: dict[str, dict[str, Any]] = {"p2p": {}, "collective": {}}
         for number, event in enumerate(events):
-            ranks = list(event.args.get("ranks", ()))
+            ranks = members(event)
             mine = event.args.get("rank", event.device)
             others = [r for r in ranks if r != mine]
             share = event.args.get("nbytes", 0) / max(len(others), 1)
             kinds[_kind(event)][_name(event, number)] = {f"{mine}-{other}": _pair(event, share) for other in others}
         found[step] = kinds
     return found
+
+
+def members(event: Event) -> list[int]:
+    """Ranks of a communicator, where only their number is known counted from 0."""
+    ranks = event.args.get("ranks", ())
+    return list(range(ranks)) if isinstance(ranks, int) else list(ranks)
 
 
 def _by_step(store: EventStore) -> Iterator[tuple[str, list[Event]]]:

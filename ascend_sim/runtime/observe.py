@@ -20,10 +20,10 @@ class Event:
     (`ascend_sim.engine.result.KernelTiming`, or None when ``estimated``), ``estimated`` (bool), ``model_id``,
     ``task_type``. Copies: ``nbytes``, ``direction``. Tasks of a stream: ``queued`` (ps when the host enqueued it). API
     calls: ``module``, ``ret``. Collectives: ``nbytes`` sent by this rank, ``wait`` (ps), ``link``, ``group``, ``rank``,
-    ``ranks``. Framework operators, as far as known: ``shapes`` (tuples), ``types``, ``stack``, ``sequence``,
-    ``fwd_thread``, ``backward`` (bool). Steps: ``step`` (its number). Memory: ``component`` (``PTA``, ``GE``, ``APP``,
-    ``WORKSPACE``), ``address``, ``nbytes`` (negative: released) and the totals after it, ``allocated``, ``reserved``,
-    ``active`` (B).
+    ``ranks`` (the members, or how many they are). Framework operators, as far as known: ``shapes`` (tuples), ``types``,
+    ``stack``, ``sequence``, ``fwd_thread``, ``backward`` (bool). Steps: ``step`` (its number). Memory: ``component``
+    (``PTA``, ``GE``, ``APP``, ``WORKSPACE``), ``address``, ``nbytes`` (negative: released) and the totals after it,
+    ``allocated``, ``reserved``, ``active`` (B).
     """
 
     kind: str

@@ -14,6 +14,7 @@ import pytest
 from ascend_sim.profiling import ascend_pt
 from ascend_sim.profiling.ascend_pt_tables import key_averages
 from ascend_sim.profiling.store import EventStore
+from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import Soc
 
 Recorded = Callable[[str], tuple[EventStore, Soc]]
@@ -103,6 +104,17 @@ def test_communication_adds_up(folder: Path) -> None:
     assert over["Bandwidth(GB/s)"] == pytest.approx(10**6 / 3e-6 / 1e9, abs=1e-4)
     pairs = json.loads((output / "communication_matrix.json").read_text())["step3"]["collective"]
     assert [list(p) for p in pairs.values()] == [["0-1"]]
+
+
+def test_ranks_may_be_counted(recorded: Recorded, tmp_path: Path) -> None:
+    store, soc = recorded("Ascend910B4")
+    more = EventStore()
+    more.events = list(store.events)
+    facts = {"nbytes": 100, "ranks": 3, "rank": 1}
+    more(Event("collective", "hcom_send_", 1, 4, 5, 10, 20, 0, facts))
+    output = ascend_pt.write(more, soc, tmp_path, now=NOON) / "ASCEND_PROFILER_OUTPUT"
+    pairs = json.loads((output / "communication_matrix.json").read_text())["step"]["p2p"]
+    assert [list(p) for p in pairs.values()] == [["1-0", "1-2"]]
 
 
 def test_trace_view_has_operators_flows_and_steps(folder: Path) -> None:
