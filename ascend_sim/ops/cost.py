@@ -17,8 +17,7 @@ from ascend_sim.engine.memory import CHUNK_BYTES
 from ascend_sim.engine.result import KernelTiming
 from ascend_sim.engine.simulate import MATTERS, head_ps, simulate_kernel, weakest
 from ascend_sim.engine.timing import core_count, cycle_ps, exact, round_ps
-from ascend_sim.isa.legality import InstructionError
-from ascend_sim.isa.legality import rules_for
+from ascend_sim.isa.legality import InstructionError, rules_for
 from ascend_sim.ops.registry import Launch, NoKernel, find, find_kernel
 from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.work import work_of
