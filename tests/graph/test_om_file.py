@@ -266,7 +266,8 @@ for i in range({count}):
     except OmError:
         errors += 1
     slowest = max(slowest, time.perf_counter() - started)
-print(errors, slowest, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(errors, slowest, int(peak.split()[1]) / 1024)
 """
 
 
