@@ -206,12 +206,12 @@ class Plan:
             return T(shape, x.dtype, strides, x.place, real=x.real)
         return _Alias(x, shape, strides)
 
-    def raw(self, op_type: str, inputs: Sequence[Any], **attrs: Any) -> Any:
+    def raw(self, op_type: str, inputs: Sequence[Any], loose: Sequence[str | int] = (), **attrs: Any) -> Any:
         """`op` where some inputs are constants, given as specs with their bytes."""
         given = [self.contiguous(x) if isinstance(x, T) else x for x in inputs]
         specs = [_eager.tensor_spec(x.shape, DTYPES[x.dtype]) if isinstance(x, T) else x for x in given]
         try:
-            call, timed = _eager.operator_call(op_type, specs, attrs)
+            call, timed = _eager.operator_call(op_type, specs, attrs, loose)
         except ValueError as error:
             raise NoPlan(str(error)) from error
         outs = [T(o.logical_shape, _TORCH_OF[o.dtype], maker=len(self.steps)) for o in call.outputs]
@@ -381,6 +381,11 @@ class _Alias(T):
     def __init__(self, x: T, shape: Sequence[int], strides: Sequence[int] | None = None) -> None:
         super().__init__(shape, x.dtype, strides, maker=x.maker)
         self.root: T = x.root if isinstance(x, _Alias) else x
+
+
+def number_spec(value: Any, dtype: torch.dtype) -> Any:
+    """A constant number as an input of `Plan.raw`."""
+    return _eager.tensor_spec((), DTYPES[dtype], constant(value, dtype))
 
 
 def constant(value: Any, dtype: torch.dtype) -> bytes:

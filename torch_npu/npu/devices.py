@@ -263,3 +263,18 @@ def get_device_limit(device: Any) -> dict[str, int]:
         "cube_core_num": properties.cube_core_num if cube < 0 else cube,
         "vector_core_num": properties.vector_core_num if vector < 0 else vector,
     }
+
+
+def get_cann_version(module: str = "CANN") -> str:
+    from torch_npu.utils.collect_env import get_cann_version as version
+
+    return version(module)
+
+
+def _is_gte_cann_version(version: str, module: str = "CANN") -> bool:
+    """Whether the imitated release is at least ``version``."""
+
+    def parts(text: str) -> list[int]:
+        return [int("".join(c for c in p if c.isdigit()) or 0) for p in text.split(".")]
+
+    return parts(get_cann_version(module)) >= parts(version)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from torch_npu.dispatch.plan import FLOATS, INTEGERS, REALS, NoPlan, Plan, Scalar, T, scalar_of
+from torch_npu.dispatch.plan import FLOATS, HALVES, INTEGERS, REALS, NoPlan, Plan, Scalar, T, number_spec, scalar_of
 from torch_npu.dispatch.rows._common import binary_operands, compute_type, float_type, same_layout
 from torch_npu.dispatch.table import row
 
@@ -508,7 +508,8 @@ def lerp(plan: Plan, self: T, end: T, weight: Any) -> Any:
     if dtype not in FLOATS or end.dtype != dtype:
         raise NoPlan("type")
     if not isinstance(weight, T):
-        weight = plan.fill((), number(weight), dtype)
+        weight = plan.fill((), number(weight), torch.float32 if dtype in HALVES else dtype)
+        return plan.op("Lerp", [self, end, weight])
     return plan.op("Lerp", [self, end, plan.cast(weight, dtype)])
 
 
@@ -519,7 +520,9 @@ def _fused_add(op_type: str) -> Any:
             raise NoPlan("type")
         inputs = [plan.cast(x, dtype) if isinstance(x, T) else plan.fill((), number(x), dtype)
                   for x in (self, tensor1, tensor2)]  # fmt: skip
-        return plan.op(op_type, [*inputs, scalar_of(number(value))])
+        # the factor is not rounded to a half type
+        kind = torch.float32 if dtype in HALVES else dtype
+        return plan.raw(op_type, [*inputs, number_spec(number(value), kind)], loose=(3,))
 
     return build
 

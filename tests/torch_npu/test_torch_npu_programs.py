@@ -1,0 +1,134 @@
+"""Programs in processes of their own: scripts for CUDA, two processes with hccl, torch's operator database."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("torch_npu")
+
+HERE = Path(__file__).parent
+
+
+def _run(code, *arguments, **environment):
+    env = {**os.environ, "ASCEND_SIM_QUIET": "1", **environment}
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *arguments], env=env, capture_output=True, text=True, check=False
+    )
+
+
+def test_script_for_cuda_runs_with_one_more_import():
+    done = _run(
+        "import torch\n"
+        "from torch_npu.contrib import transfer_to_npu\n"
+        "assert torch.cuda.is_available()\n"
+        "device = torch.device('cuda:0')\n"
+        "net = torch.nn.Linear(4, 2).cuda()\n"
+        "x = torch.randn(3, 4, device='cuda').to(device)\n"
+        "with torch.cuda.amp.autocast():\n"
+        "    loss = net(x).float().sum()\n"
+        "scaler = torch.cuda.amp.GradScaler()\n"
+        "scaler.scale(loss).backward()\n"
+        "torch.cuda.synchronize()\n"
+        "print(x.is_cuda, x.device, net.weight.grad.device)\n"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "npu:0", "npu:0"]
+
+
+_RANK = """
+import os, sys, torch, torch_npu, torch.distributed as dist
+rank = int(sys.argv[1])
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[2])
+torch.npu.set_device(rank)
+dist.init_process_group("hccl", rank=rank, world_size=2)
+t = torch.full((4,), float(rank + 1), device="npu")
+dist.all_reduce(t)
+parts = [torch.zeros(2, device="npu") for _ in range(2)]
+dist.all_gather(parts, torch.full((2,), float(rank), device="npu"))
+torch.manual_seed(rank)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1).npu(), device_ids=[rank])
+model(torch.full((1, 3), float(rank), device="npu")).sum().backward()
+torch.npu.synchronize()
+print(t.tolist(), torch.cat(parts).tolist(), model.module.weight.grad.tolist())
+dist.destroy_process_group()
+"""
+
+
+def test_two_processes_with_hccl():
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    env = {**os.environ, "ASCEND_SIM_QUIET": "1"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", _RANK, str(r), port], env=env, stdout=subprocess.PIPE, text=True
+        )
+        for r in range(2)
+    ]
+    outputs = [p.communicate(timeout=300)[0].strip() for p in ranks]
+    assert outputs[0] == outputs[1] == "[3.0, 3.0, 3.0, 3.0] [0.0, 0.0, 1.0, 1.0] [[0.5, 0.5, 0.5]]"
+
+
+def test_rank_table(tmp_path):
+    from torch_npu.distributed.rank_table import RankTableError, check_rank_table
+
+    device = {"device_id": "0", "rank_id": "0"}
+    table = {"status": "completed", "version": "1.0", "server_count": "1",
+             "server_list": [{"server_id": "10.0.0.1", "device": [device]}]}  # fmt: skip
+    path = tmp_path / "ranks.json"
+    path.write_text(json.dumps(table))
+    assert check_rank_table(str(path)) == [("10.0.0.1", 0)]
+    table["server_count"] = "2"
+    path.write_text(json.dumps(table))
+    with pytest.raises(RankTableError, match="server_count is '2'"):
+        check_rank_table(str(path))
+
+
+def test_wrong_torch_is_refused(monkeypatch):
+    import torch
+
+    from torch_npu import build
+
+    monkeypatch.setattr(torch, "__version__", "2.1.0+cpu")
+    with pytest.raises(build.BuildError, match=r"supports torch 2\.\d+; torch 2.1.0"):
+        build.check_version()
+
+
+def test_missing_compiler_is_explained(monkeypatch):
+    from torch_npu import build
+
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(build.BuildError, match="needs a C\\+\\+ compiler once"):
+        build._compiler()
+
+
+def _opinfo(dtype, stride, out):
+    command = [sys.executable, str(HERE / "opinfo.py"), "--dtype", dtype, "--stride", str(stride), "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_operator_database_in_part(tmp_path):
+    pytest.importorskip("expecttest")
+    found = _opinfo("float32", 29, tmp_path / "rows.jsonl")
+    assert found.get("crash", 0) == 0
+    assert found["ok"] >= found["entries"] - 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "least"), [("float32", 660), ("float16", 530), ("bfloat16", 535)])
+def test_operator_database(dtype, least, tmp_path):
+    pytest.importorskip("expecttest")
+    found = _opinfo(dtype, 1, tmp_path / "rows.jsonl")
+    assert found.get("crash", 0) == 0
+    assert found["ok"] >= least
+    if dtype == "float32":
+        assert found["through_acl_op_only"] >= 250
