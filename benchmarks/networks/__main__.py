@@ -145,13 +145,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = [row for row in read_rows(ROWS) if isinstance(row, ModelRow)]
     samples = Samples(args.models, args.workers, args.cache)
     again = None if args.interpolate or args.known else samples
+    rows = [row for row in rows if row.soc in PARAMETERS]
+    total = len(rows)
     if args.known:
-        rows = [row for row in rows if row.soc in PARAMETERS and samples.knows(row, changes_of(row.soc))]
+        rows = [row for row in rows if samples.knows(row, changes_of(row.soc))]
     if args.report:
         chips = {soc: effects_of([row for row in rows if row.soc == soc], samples) for soc in PARAMETERS}
         halves = {soc: whole(effects, "a", again) for soc, effects in chips.items()}
         others = {soc: left_out(effects, again) for soc, effects in chips.items()}
-        args.report.write_text(page(halves, others, again is None), encoding="utf-8")
+        args.report.write_text(page(halves, others, again is None, total - len(rows)), encoding="utf-8")
         return 0
     results: dict[str, Any] = {}
     for soc in (args.soc,) if args.soc else PARAMETERS:

@@ -40,10 +40,11 @@ _INTERPOLATED = (
 )
 
 
-def page(halves: Mapping[str, Any], others: Mapping[str, Any], interpolated: bool) -> str:
-    """Markdown of fits over half a and of fits with one network left out, by chip."""
+def page(halves: Mapping[str, Any], others: Mapping[str, Any], interpolated: bool, missing: int = 0) -> str:
+    """Markdown of fits over half a and of fits with one network left out, by chip; ``missing`` rows had no samples."""
     flag, errors = (" --interpolate", _INTERPOLATED) if interpolated else ("", _SIMULATED)
-    parts = [_HEAD.format(flag=flag, errors=errors), "## Fitted on half a\n", *_values(halves)]
+    lacking = f"* **Missing**: {missing} rows had not been simulated when this page was written.\n" if missing else ""
+    parts = [_HEAD.format(flag=flag, errors=errors) + lacking, "## Fitted on half a\n", *_values(halves)]
     parts += ["## Halves\n", _halves(halves), "## One network left out\n", _left_out(others), *_networks(others)]
     return "\n".join(parts)
 
