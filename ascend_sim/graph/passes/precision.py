@@ -110,11 +110,16 @@ def _input_types(graph: Graph, options: CompileOptions) -> None:
         graph.specs[name] = _with_dtype(graph.specs[name], "float16")
 
 
+def _is_scale(node: Node, index: int) -> bool:
+    """Scales of quantisation stay float32: fp16 would round them, or lose small ones."""
+    return node.type == "Quantize" and index == 1
+
+
 def _convert(node: Node, graph: Graph, dtype: str, cast: _Caster) -> None:
     """Run one operator in ``dtype``."""
     inputs = list(node.inputs)
     for i, name in enumerate(inputs):
-        if name and graph.specs[name].dtype in FLOATS and node.type != "Cast":
+        if name and graph.specs[name].dtype in FLOATS and node.type != "Cast" and not _is_scale(node, i):
             inputs[i] = cast(name, dtype, node)
     if inputs != node.inputs:
         cast.editor.set_inputs(node, inputs)
