@@ -14,7 +14,6 @@ from ascend_sim.engine.memory import L2
 from ascend_sim.graph.compile import compile_model
 from ascend_sim.graph.executor import LoadedModel
 from ascend_sim.graph.options import CompileOptions
-from ascend_sim.ops.schema import OpCall
 from ascend_sim.soc import load_soc
 
 CACHE = Path(__file__).parents[2] / ".cache" / "models"
@@ -69,12 +68,7 @@ def _gears(data: bytes, soc: str, options: CompileOptions, runs: list[dict[str, 
                 np.testing.assert_array_equal(value.argmax(-1), expected.argmax(-1))
         chip = load_soc(soc)
         timed = [(n, t) for n, t in model.operator_timings(chip, variant=variant) if t.estimated]
-        assert [f"{n.name} ({n.call.type}): {t.reason}" for n, t in timed if not _narrow(n.call, t.reason)] == []
-
-
-def _narrow(call: OpCall, reason: str) -> bool:
-    """Softmax over two classes of many pixels, which the kernel does not take where DMA moves whole blocks only."""
-    return call.type == "SoftmaxV2" and call.outputs[0].shape[-1] == 2 and "shorter than a block" in reason
+        assert [f"{n.name} ({n.call.type}): {t.reason}" for n, t in timed] == []
 
 
 @pytest.mark.skipif(not (CACHE / "pnet.onnx").exists(), reason="MTCNN's networks are not in .cache/models")

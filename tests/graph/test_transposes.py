@@ -15,6 +15,7 @@ from onnx import helper
 
 from ascend_sim.graph.executor import LoadedModel
 from ascend_sim.graph.options import CompileOptions
+from ascend_sim.soc import load_soc
 
 N = helper.make_node
 X = randn(2, 3, 4, 5)
@@ -112,3 +113,19 @@ def test_example_of_a_tensorflow_network(tmp_path: Path) -> None:
     assert out.returncode == 0, out.stderr
     rows = {line.split()[0]: line.split()[1:] for line in out.stdout.splitlines() if line.startswith("network.")}
     assert (rows["network.onnx"][0], rows["network.om"][0]) == ("18", "0")
+
+
+@pytest.mark.parametrize(("soc", "kinds"), [
+    ("Ascend310P3", ["TransData", "SoftmaxV2", "TransData", "TransData"]), ("Ascend910B4", ["TransData", "SoftmaxV2"]),
+])  # fmt: skip
+def test_few_classes_of_many_pixels(soc: str, kinds: list[str]) -> None:
+    """Softmax over two channels runs on planes where DMA moves whole blocks only, and every step has a kernel."""
+    nodes = [N("Conv", ["x", "w"], ["c"]), N("Transpose", ["c"], ["z"], perm=TO_PIXELS)]
+    nodes.append(N("Softmax", ["z"], ["y"], axis=3))
+    x = randn(1, 16, 55, 75)
+    model = make_model(nodes, {"x": x}, ["y"], {"w": randn(2, 16, 1, 1, seed=1) * 0.3})
+    got, loaded = run(model, {"x": x}, soc, CompileOptions())
+    np.testing.assert_allclose(got[0], reference(model, {"x": x})[0], atol=2e-3)
+    types = [n.call.type for n in loaded.calls if n.call.type != "Cast"]
+    assert types[types.index("Conv2D") + 1 :] == kinds
+    assert not any(t.estimated for _, t in loaded.operator_timings(load_soc(soc)))

@@ -75,9 +75,10 @@ def depthwise_z(spec: TensorSpec, dtype: str) -> TensorSpec:
 
 
 class _Assigner:
-    def __init__(self, editor: Editor) -> None:
+    def __init__(self, editor: Editor, soc: Soc) -> None:
         self.editor = editor
         self.graph = editor.graph
+        self.whole_blocks = not soc.chip.split_cores and not soc.chip.has_fixpipe  # what DMA moves
         self.versions: dict[tuple[str, str], str] = {}
 
     def format_of(self, name: str) -> str:
@@ -213,13 +214,18 @@ def _assign(assigner: _Assigner, node: Node, fmt: str) -> None:
 
 
 def _to_pixels(assigner: _Assigner, node: Node) -> bool:
-    """A transpose of NC1HWC0 to NHWC is one change of format."""
+    """A transpose of NC1HWC0 to NHWC is one change of format. Few planes go by way of NC1HWC0 where DMA moves whole
+    blocks only."""
     graph = assigner.graph
     if node.type != "TransposeD" or list(node.attrs["perm"]) != [0, 2, 3, 1]:
         return False
     source, target = graph.specs[node.inputs[0]], graph.specs[node.outputs[0]]
-    if source.format != BLOCKED or ITEM_BITS[source.dtype] != 16:
+    if len(source.logical_shape) != 4 or ITEM_BITS[source.dtype] != 16:
         return False
+    if source.format != BLOCKED:
+        if not assigner.whole_blocks or source.logical_shape[1] >= N0 or source.format == NZ:
+            return False
+        assigner.editor.set_inputs(node, [assigner.to(node.inputs[0], BLOCKED, node)])
     node.type, node.attrs = "TransData", {"src_format": BLOCKED, "dst_format": "NHWC", "groups": 1}
     graph.specs[node.outputs[0]] = TensorSpec(target.logical_shape, target.dtype, "NHWC")
     return True
@@ -277,7 +283,7 @@ def _boundary(graph: Graph, name: str, flag: str) -> TensorSpec:
 
 def run(graph: Graph, options: PassOptions) -> bool:
     editor = Editor(graph)
-    assigner = _Assigner(editor)
+    assigner = _Assigner(editor, options.soc)
     for name in options.options.blocked_inputs:
         graph.specs[name] = _boundary(graph, name, "--is_input_adjust_hw_layout")
     for node in editor.nodes():

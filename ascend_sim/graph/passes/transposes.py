@@ -25,11 +25,15 @@ UNARY = (*ELEMENTWISE, "Cast", "Elu", "Softsign", "Floor", "Ceil", "Round", "Sig
 REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
 _CHANNEL = ("PRelu",)  # its slope runs along axis 1 of any layout: left where it is
 MAX_ROUNDS = 64
+BLOCK = 16  # 16-bit elements of 32 bytes
 
 
 def run(graph: Graph, options: PassOptions) -> bool:
     if not any(node.type == TURN for node in graph.nodes):
         return False
+    chip = options.soc.chip
+    if not chip.split_cores and not chip.has_fixpipe:  # DMA moves whole blocks: a pixel of few classes is less
+        _softmax_on_planes(graph)
     trial = _copy(graph)
     for _ in range(MAX_ROUNDS):
         editor = Editor(trial)
@@ -44,6 +48,22 @@ def run(graph: Graph, options: PassOptions) -> bool:
     for name in ("nodes", "inputs", "outputs", "specs", "constants"):
         setattr(graph, name, getattr(trial, name))
     return True
+
+
+def _softmax_on_planes(graph: Graph) -> None:
+    """Softmax over fewer classes than a block holds runs in front of the transpose that brings them together."""
+    editor = Editor(graph)
+    for node in editor.nodes("SoftmaxV2"):
+        turn = editor.maker(node.inputs[0])
+        shape = graph.specs[node.outputs[0]].shape
+        if turn is None or turn.type != TURN or editor.only_user(node.inputs[0]) is not node or shape[-1] >= BLOCK:
+            continue
+        perm = list(turn.attrs["perm"])
+        axes = [int(a) % len(perm) for a in node.attrs.get("axes", [-1])]
+        if len(perm) == 4 and axes == [3] and perm == [0, 2, 3, 1]:
+            _replace(editor, node, [turn.inputs[0]], perm, {"axes": [1]})
+            editor.remove(turn)
+    editor.finish()
 
 
 def _copy(graph: Graph) -> Graph:
