@@ -112,11 +112,12 @@ def _of_programs(launches: list[Any]) -> Iterator[Any]:
 
 def _of_operators(store: Any, chip: Soc) -> Iterator[Any]:
     """Kernels of operators and networks, traced again with their source lines."""
+    from ascend_sim.ops.registry import find_kernel
     from ascend_sim.profiling.op_simulator import Kernel
 
     for event in store.kernels():
         call, part = event.args.get("call"), event.args.get("part", 0)
-        if call is not None and event.args.get("timing") is not None:
+        if call is not None and find_kernel(call.type) is not None and event.args.get("timing") is not None:
             yield Kernel(event.name, call.type, traced(call, chip)[part], chip)
 
 

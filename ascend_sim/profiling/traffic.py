@@ -12,6 +12,7 @@ from functools import lru_cache
 from ascend_sim.engine.trace import KernelTrace
 from ascend_sim.isa.instr import CubeWork, Load3dWork, MoveWork, VectorWork
 from ascend_sim.ops.cost import traces
+from ascend_sim.ops.registry import find_kernel
 from ascend_sim.ops.schema import OpCall
 from ascend_sim.soc import Soc
 
@@ -36,7 +37,7 @@ TWO_OPERANDS = ("add", "sub", "mul", "div", "max", "min", "and", "or", "cmp", "s
 
 def of_launch(call: OpCall | None, part: int, soc: Soc) -> dict[str, Traffic]:
     """Traffic of the launch ``part`` of an operator by kind of core; empty when there is no trace of it."""
-    if call is None:
+    if call is None or find_kernel(call.type) is None:
         return {}
     known = traces(call, soc)
     return of_trace(known[part]) if part < len(known) else {}

@@ -13,6 +13,7 @@ from typing import Any
 
 from ascend_sim.engine.memory import L2
 from ascend_sim.ops.cost import op_timing
+from ascend_sim.ops.registry import find_kernel
 from ascend_sim.ops.schema import OpCall
 from ascend_sim.profiling.optable import Row
 from ascend_sim.soc import Soc, SocError
@@ -69,9 +70,15 @@ def variants(soc: Soc) -> tuple[tuple[str, Soc], ...]:
     return tuple(found)
 
 
+def _is_operator(call: OpCall) -> bool:
+    """Kernels that a program wrote itself have no plan to make again."""
+    return find_kernel(call.type) is not None
+
+
 def hot(rows: Sequence[Row]) -> list[int]:
     """Indices of the operators worth looking at, the busiest first."""
-    replayed = [i for i, row in enumerate(rows) if row.call is not None and not row.estimated]
+    known = (i for i, row in enumerate(rows) if not row.estimated)
+    replayed = [i for i in known if (call := rows[i].call) is not None and _is_operator(call)]
     total = sum(rows[i].ps for i in replayed)
     return [i for i in sorted(replayed, key=lambda i: -rows[i].ps) if rows[i].ps >= HOT * total][:MOST]
 
