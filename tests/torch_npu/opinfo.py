@@ -193,12 +193,26 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, int]:
     return {"entries": len(rows), **counts, "ok_by_float32_rounded_once": rounded, "through_acl_op_only": clean}
 
 
+def page(rows: list[dict[str, Any]]) -> str:
+    """The entries by how they ran, for docs/torch_npu.md."""
+    ok = [r for r in rows if r["status"] == "ok"]
+    groups = {
+        "on the device only": [r["name"] for r in ok if r["kernels"] and not r["fallbacks"]],
+        "views and host work, no kernel": [r["name"] for r in ok if not r["kernels"] and not r["fallbacks"]],
+        "partly or wholly on the CPU": [r["name"] for r in ok if r["fallbacks"]],
+    }
+    parts = [f"**{title}** ({len(names)}): {', '.join(names)}" for title, names in groups.items()]
+    parts += [f"**{r['status']}** `{r['name']}`: {r['why'][:110]}" for r in rows if r["status"] != "ok"]
+    return "\n\n".join(parts) + "\n"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--names", default="")
     parser.add_argument("--out", default="")
+    parser.add_argument("--page", default="", help="write the entries by how they ran")
     parser.add_argument("--worker", action="store_true")
     args = parser.parse_args()
     if args.worker:
@@ -214,6 +228,9 @@ def main() -> int:
     for r in rows:
         if r["status"] != "ok":
             sys.stdout.write(f"{r['status']:9} {r['name']}: {r['why'][:160]}\n")
+    if args.page:
+        with open(args.page, "w", encoding="utf-8") as file:
+            file.write(page(rows))
     sys.stdout.write(json.dumps(summary(rows)) + "\n")
     return 0
 
