@@ -80,11 +80,15 @@ def _heat(table: Sequence[Row]) -> str:
             out.append(f'<text class="on" {middle}>{value:.4g}</text>')
     for i, a in enumerate(columns):
         above = f'x="{LEFT + i * CELL + CELL / 2}" y="{TOP - 8}" text-anchor="middle"'
-        out.append(f"<text {above}>{html.escape(str(a))[:9]}</text>")
+        out.append(f"<text {above}>{html.escape(_short(a))[:9]}</text>")
     size = LEFT + CELL * len(columns), TOP + 30 * len(lines)
     what = f"samples per second by {x}" + (f" and {y}" if y else "") + ("; mean of all others" if len(keys) > 1 else "")
     return (f'<h2>{html.escape(what)}</h2><div class="wide"><svg width="{size[0]}" height="{size[1]}" role="img">'
             f"{''.join(out)}</svg></div>")  # fmt: skip
+
+
+def _short(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 def front(table: Sequence[Row]) -> list[Row]:
