@@ -78,6 +78,8 @@ def import_onnx(
     convert_nodes(importer, converters(), model.graph.node)
     for value in model.graph.output:
         name = importer.resolve(value.name)
+        if name in importer.sequences or name in importer.empty:
+            raise AtcError("E16002", f"output {value.name!r} is a sequence or optional, not a tensor")
         if name not in graph.specs:
             raise AtcError("E16001", f"graph output {value.name!r} is made by no node")
         graph.outputs.append(name)

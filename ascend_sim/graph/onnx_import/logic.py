@@ -22,7 +22,7 @@ def onnx_dtype(imp: Importer, number: int) -> str:
     """Our name of an ONNX data type."""
     if number not in ONNX_DTYPES:
         name = OTHER_DTYPES.get(number, f"data type {number}")
-        raise imp.error(f"ONNX type {name} is not a type of the device", code="E16002")
+        raise imp.error(f"tensors of ONNX type {name} are not supported", code="E16002")
     return ONNX_DTYPES[number]
 
 
