@@ -50,6 +50,7 @@ class TestCase(_Base):
         self._same(first, second, limit, message or None, exact)
 
     def _same(self, a: Any, b: Any, limit: float, message: Any, exact: bool) -> None:
+        a, b = (v.item() if isinstance(v, np.ndarray) and v.ndim == 0 else v for v in (a, b))
         if isinstance(a, np.ndarray) and isinstance(b, torch.Tensor):
             a = torch.as_tensor(a)
         if isinstance(b, np.ndarray) and isinstance(a, torch.Tensor):
