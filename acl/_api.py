@@ -46,6 +46,15 @@ def _callable(value: Any) -> Any:
     return value
 
 
+_LEAST, _BEYOND = -(1 << 63), 1 << 64  # what 64 bits hold, signed or not
+
+
+def _integer(value: Any) -> int:
+    """An int as the C interface sees it: what 64 bits cannot hold loses its upper bits."""
+    number = operator.index(value)
+    return number if _LEAST <= number < _BEYOND else number % _BEYOND
+
+
 _process: dict[str, Any] = {"forked": False, "said": ""}
 
 
@@ -75,6 +84,11 @@ def _refuse(name: str, code: int, why: str) -> Any:
     return _names.failure(shape, errors.fail(code, why))
 
 
+def refuse_child(name: str) -> Any:
+    """Refuse ``name`` in a child that was forked after the device was used; None elsewhere."""
+    return _refuse(name, errors.RT_INTERNAL, _FORKED) if _process["forked"] else None
+
+
 def _no_machine(name: str, error: MachineError) -> Any:
     """The chip cannot be simulated; said on stderr once, since few programs ask for messages."""
     if str(error) != _process["said"]:
@@ -84,7 +98,7 @@ def _no_machine(name: str, error: MachineError) -> Any:
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
-    "int": operator.index,
+    "int": _integer,
     "float": _real,
     "str": _text,
     "bytes": _of(bytes),
@@ -146,7 +160,7 @@ def api(name: str, c_name: str, cost: str = "none", *, supported: bool = True) -
         archs = MISSING_ON.get(name)
         if archs is not None:
             function = _only_elsewhere(name, function, archs)  # type: ignore[assignment]
-        ints = tuple(i for i, check in checks if check is operator.index)
+        ints = tuple(i for i, check in checks if check is _integer)
         only_ints = len(ints) == most
         short = name.rsplit(".", 1)[1]
         module = name.rsplit(".", 1)[0]
@@ -158,7 +172,7 @@ def api(name: str, c_name: str, cost: str = "none", *, supported: bool = True) -
                 raise TypeError(f"{short}() takes {wanted} positional arguments, {given} given")
             if only_ints:
                 for value in args:
-                    if type(value) is not int:
+                    if type(value) is not int or not _LEAST <= value < _BEYOND:
                         return _convert(short, args, checks)
                 return args
             return _convert(short, args, checks)

@@ -40,17 +40,21 @@ def forget_all() -> None:
 
 def choose_machine(content: dict[str, Any], path: str) -> int:
     """Chip and number of devices, before anything else makes the machine."""
-    own = content.get("ascend_sim", {})
+    own = content.get("ascend_sim") or {}
     if isinstance(own, str):
         own = {"soc": own}
-    soc = own.get("soc", content.get("soc")) if isinstance(own, dict) else None
-    devices = own.get("devices") if isinstance(own, dict) else None
-    if isinstance(own, dict):
-        _op_store.store.compile = bool(own.get("op_compile", False))
+    if not isinstance(own, dict):
+        return _wrong(path, "ascend_sim", own, "an object")
+    soc, devices, compiling = own.get("soc", content.get("soc")), own.get("devices"), own.get("op_compile")
+    if compiling not in (None, True, False):
+        return _wrong(path, "ascend_sim op_compile", compiling, "true or false")
+    if devices is not None and _number(devices) is None:
+        return _wrong(path, "ascend_sim devices", devices, "a number of devices")
+    _op_store.store.compile = bool(compiling)
     if soc is None and devices is None:
         return 0
     try:
-        machine.configure(soc=None if soc is None else str(soc), devices=devices)
+        machine.configure(soc=None if soc is None else str(soc), devices=_number(devices))
     except ValueError as error:
         return errors.fail(errors.INVALID_PARAM, f"config file {path!r}: {error}.")
     return 0
@@ -77,6 +81,17 @@ def _wrong(path: str, name: str, value: Any, expected: str, code: int = errors.I
     return errors.fail(code, f"config file {path!r}: {name} is {value!r}: expected {expected}.")
 
 
+def _number(value: Any) -> int | None:
+    """A number that may be written as text, as most of acl.json's are; None for anything else."""
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        return None
+    return int(text)
+
+
+_DIGITS = 19
+
+
 def _messages(content: dict[str, Any], path: str) -> int:
     mode = content.get("err_msg_mode")
     if mode is None:
@@ -91,9 +106,10 @@ def _queue(content: dict[str, Any], path: str) -> int:
     value = content.get("max_opqueue_num")
     if value is None:
         return 0
-    if not str(value).isdigit() or int(value) < 1:
+    limit = _number(value)
+    if limit is None or limit < 1:
         return _wrong(path, "max_opqueue_num", value, "a number of at least 1", errors.MAX_OP_QUEUE)
-    _op_store.store.queue_limit = int(value)
+    _op_store.store.queue_limit = limit
     return 0
 
 
@@ -127,9 +143,10 @@ def _device(content: dict[str, Any], path: str) -> int:
         return 0
     value = section.get("default_device") if isinstance(section, dict) else section
     count = len(machine.system().devices)
-    if not str(value).isdigit() or int(str(value)) >= count:
+    device = _number(value)
+    if device is None or device >= count:
         return _wrong(path, "default_device", value, f"0..{count - 1}")
-    state.default_device = int(str(value))
+    state.default_device = device
     return 0
 
 
@@ -167,9 +184,11 @@ def _profiling(content: dict[str, Any], path: str) -> int:
     if section.get("switch") != "on":
         return 0
     output = section.get("output") or os.path.dirname(os.path.abspath(path))
+    if not isinstance(output, str):
+        return _wrong(path, "profiler output", output, "a directory", errors.INVALID_PROFILING_CONFIG)
     try:
         os.makedirs(output, exist_ok=True)
-    except (OSError, TypeError) as error:
+    except (OSError, ValueError) as error:
         return errors.fail(
             errors.INVALID_PROFILING_CONFIG, f"config file {path!r}: directory {output!r} cannot be made: {error}."
         )

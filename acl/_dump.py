@@ -71,6 +71,13 @@ def parse(content: dict[str, Any]) -> Config | int:
     listed = content.get("dump_list", [])
     if not isinstance(listed, list) or any(not isinstance(item, dict) for item in listed):
         return _wrong("dump_list", listed, "a list of objects")
+    for item in listed:
+        if not isinstance(item.get("model_name") or "", str):
+            return _wrong("dump_list model_name", item["model_name"], "the name of a model")
+        for name in ("layer", "watcher_nodes"):
+            names = item.get(name) or []
+            if not isinstance(names, list) or any(not isinstance(v, str) for v in names):
+                return _wrong(f"dump_list {name}", names, "a list of operator names")
     debug, scene = content.get("dump_debug") == "on", content.get("dump_scene") or ""
     single = content.get("dump_op_switch") == "on"
     watching = scene == "watcher"
@@ -91,12 +98,12 @@ def parse(content: dict[str, Any]) -> Config | int:
     watched: list[str] = []
     after: list[str] = []
     for item in listed:
-        layers = tuple(str(v) for v in item.get("layer", []))
+        layers = tuple(item.get("layer") or ())
         if watching:
-            watched += [str(v) for v in item.get("watcher_nodes", [])]
+            watched += item.get("watcher_nodes") or ()
             after += layers
         elif item.get("model_name"):
-            models[str(item["model_name"])] = layers
+            models[item["model_name"]] = layers
     every = any(not item.get("model_name") for item in listed) or debug or bool(scene)
     return Config(
         path=path,

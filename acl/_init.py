@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from acl import _config, _plog, errors
-from acl._api import api
+from acl._api import api, refuse_child
 from acl._common import caller
 from ascend_sim.runtime.system import system
 
@@ -69,6 +69,9 @@ def _read(path: str) -> tuple[str, dict[str, Any]] | int:
 def init(config_path: str | None = None, /) -> int:
     if config_path is not None and not isinstance(config_path, str):
         raise TypeError(f"init() argument 1: expected str, got {type(config_path).__name__}")
+    refused = refuse_child("acl.init")
+    if refused:
+        return int(refused)
     text = ""
     content: dict[str, Any] = {}
     if config_path:

@@ -163,7 +163,11 @@ def set_input_dynamic_dims(model_id: int, dataset: int, index: int, dims: dict[s
         return errors.bad("dims", dims, 'a dict with "dimCount" and "dims"')
     if not 0 <= count <= len(values):
         return errors.bad("dims dimCount", count, f"at most {len(values)}, the number of dims")
-    given = [int(v) for v in values[:count]]
+    given = []
+    for value in values[:count]:
+        if not isinstance(value, int):
+            raise TypeError(f"dims must hold int, got {type(value).__name__}")
+        given.append(value)
     model = _model.find(model_id)
     if model is None:
         return errors.GE_MODEL_ID

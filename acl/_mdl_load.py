@@ -161,7 +161,7 @@ def set_config_opt(handle: int, attr: int, value: object, /) -> int:
     kind = str if attr in (_PATH, 14) else int
     if not isinstance(value, kind):
         return errors.bad("value", value, f"{kind.__name__} for attribute {attr}")
-    if attr == _PRIORITY and not 0 <= int(str(value)) <= 7:
+    if attr == _PRIORITY and value not in range(8):
         return errors.bad("value", value, "a priority 0 (highest) to 7")
     if attr == _LOAD_TYPE and value not in (*_NEEDS, _FILE_WITH_QUEUE, _MEMORY_WITH_QUEUE):
         return errors.bad("value", value, "a way to load, 1 (file) to 6 (memory, with queues)")

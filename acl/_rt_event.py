@@ -169,7 +169,13 @@ def _synchronize(event: int, timeout_ms: int) -> int:
         )
     thread = host_thread()
     limit = None if timeout_ms == -1 else thread.now + timeout_ms * _MS
-    result = record.device.scheduler.wait(record.device, lambda: record.done, limit)
+    device, number = record.device, record.stream
+
+    def hopeless() -> bool:
+        stream = device.streams.get(number)
+        return stream is None or stream.stuck(thread.ident)
+
+    result = device.scheduler.wait(device, lambda: record.done, limit, hopeless)
     if result is Wait.DONE:
         thread.join(record.time)
         _seen(record)

@@ -68,8 +68,9 @@ def _not_freeable(address: int, space: str, name: str) -> tuple[str, str]:
         return f"{address:#x} lies {inside} B inside a block; its address is {block.address:#x}.", ""
     freed = arena.freed.get(address)
     if freed is not None:
+        how = "its device was reset, which frees all memory" if freed.reset else f"{name} called twice for it"
         return (
-            f"the block at {address:#x} ({freed.size} B) was freed before: {name} called twice for it.",
+            f"the block at {address:#x} ({freed.size} B) was freed before: {how}.",
             f"{freed.owner} allocated it.",
         )
     return f"{address:#x} was never allocated.", ""

@@ -110,7 +110,8 @@ def stream_abort(stream: int, /) -> int:
 def _stuck(what: str) -> str:
     return (
         f"{what} can never finish: it waits for a callback or an event that no thread of this process will bring. "
-        "acl.rt.process_report must run in the subscribed thread, or another stream must record the event."
+        "acl.rt.process_report must run in the subscribed thread, which is another one than the thread that waits; a "
+        "callback cannot wait for its own stream; another stream must record the event."
     )
 
 

@@ -36,6 +36,8 @@ _place = tuple.__new__  # what making a Place comes down to, without the detour 
 
 def locate(system: System, address: int, nbytes: int, write: bool, what: str) -> Place:
     """The place of ``nbytes`` at ``address``; `BadAddress` when they may not be touched."""
+    if nbytes < 0:
+        nbytes += 1 << 64  # as the C interface sees it
     for arena in system.memory.arenas:
         if arena.base <= address < arena.end:
             block = arena.blocks.get(address) or arena.find(address)

@@ -46,9 +46,10 @@ class OutOfMemory(MemoryError):
 
 class Block:
     """One allocation. ``size`` is what was asked for, ``padded`` what it occupies; ``space`` is ``"device"``
-    or ``"host"``; ``owner`` says who allocated it; ``serial`` counts allocations of the arena."""
+    or ``"host"``; ``owner`` says who allocated it; ``serial`` counts allocations of the arena;
+    ``reset`` says that it went with its device."""
 
-    __slots__ = ("address", "alive", "arena", "device", "owner", "padded", "serial", "size", "space")
+    __slots__ = ("address", "alive", "arena", "device", "owner", "padded", "reset", "serial", "size", "space")
 
     def __init__(self, arena: Arena, address: int, size: int, padded: int, owner: str, serial: int) -> None:
         self.arena = arena
@@ -60,6 +61,7 @@ class Block:
         self.space = arena.space
         self.device = arena.device
         self.alive = True
+        self.reset = False
 
     @property
     def end(self) -> int:
@@ -258,6 +260,7 @@ class Arena:
         """Free every block (device reset); returns them, oldest first."""
         blocks = sorted(self.blocks.values(), key=lambda b: b.serial)
         for block in blocks:
+            block.reset = True
             self.release(block)
         return blocks
 

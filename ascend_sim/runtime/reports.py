@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import Enum
@@ -60,6 +61,13 @@ class CallbackTask(Task):
             self.reporter.waiting.remove(self)
         elif not self._handed:
             stream.callbacks -= 1
+
+    def stuck(self, ident: int) -> bool:
+        """Whether the stream is held for good while the thread ``ident`` waits for it: the function belongs to this
+        very thread, or to one that has ended."""
+        if self._done is None or not self._handed or self._done.triggered:
+            return False
+        return self.reporter.ident == ident or self.reporter.ident not in sys._current_frames()
 
     def finish(self, time: int) -> None:
         """The function returned at host time ``time`` (called with the scheduler's lock held)."""

@@ -76,18 +76,25 @@ class Scheduler:
             interrupt, self.interrupt = self.interrupt, None
             raise interrupt
 
-    def wait(self, device: Device, goal: Callable[[], bool], limit: int | None = None) -> Wait:
+    def wait(
+        self,
+        device: Device,
+        goal: Callable[[], bool],
+        limit: int | None = None,
+        hopeless: Callable[[], bool] | None = None,
+    ) -> Wait:
         """Block the calling host thread until ``goal()``.
 
         ``limit`` (ps) is a time-out: decided in simulated time when the awaited work exists, else by wall clock.
-        Where only another host thread could bring the goal about and none is alive, the answer is DEADLOCK.
+        Where only another host thread could bring the goal about and none is alive, or ``hopeless()`` says that none
+        will, the answer is DEADLOCK.
         """
         waited = 0.0
         with self.changed:
             while not self.drive(device, goal, limit):
                 if limit is not None and device.env.peek() != _INFINITY:
                     return Wait.TIMEOUT
-                if threading.active_count() <= 1:
+                if threading.active_count() <= 1 or (hopeless is not None and hopeless()):
                     return Wait.DEADLOCK if limit is None else Wait.TIMEOUT
                 patience = _RECHECK_S if limit is None else min(_RECHECK_S, max(0.0, limit / 1e12 - waited))
                 if limit is not None and patience == 0.0:

@@ -71,7 +71,7 @@ class Stream:
         with scheduler.lock:
             depth = self.device.soc.limits.stream_depth
             if depth and len(self.queue) >= depth:
-                scheduler.wait(self.device, lambda: len(self.queue) < depth)
+                scheduler.wait(self.device, lambda: len(self.queue) < depth, None, lambda: self.stuck(thread.ident))
                 thread.join(self.free_at)
             if self.stopped:
                 task.cancel(self)
@@ -142,6 +142,10 @@ class Stream:
             self.failure = None
         return failure
 
+    def stuck(self, ident: int) -> bool:
+        """Whether a callback holds the stream that cannot return while the thread ``ident`` waits."""
+        return bool(self.queue) and self.queue[0].stuck(ident)
+
     def synchronize(self, thread: HostThread, timeout: int | None = None) -> Wait:
         """Block until every task enqueued so far has ended; ``timeout`` in ps."""
         goal = self.submitted
@@ -149,7 +153,9 @@ class Stream:
             thread.join(self.free_at)
             return Wait.DONE
         limit = None if timeout is None else thread.now + timeout
-        result = self.device.scheduler.wait(self.device, lambda: self.completed >= goal, limit)
+        result = self.device.scheduler.wait(
+            self.device, lambda: self.completed >= goal, limit, lambda: self.stuck(thread.ident)
+        )
         if result is Wait.DONE:
             thread.join(self.free_at)
         return result

@@ -50,6 +50,10 @@ class Task:
     def cancel(self, stream: Stream) -> None:
         """The stream was closed or aborted before the task ended."""
 
+    def stuck(self, ident: int) -> bool:
+        """Whether the task can never end while the thread ``ident`` waits for it."""
+        return False
+
     def operator(self) -> tuple[str, OpCall, Sequence[int]] | None:
         """Name, call and addresses (inputs, then outputs) of the operator that this task is, or that a model failed
         at."""
