@@ -48,11 +48,12 @@ and `event_mode` as documented (the last two are checked and kept: nothing here 
 
 `ascend-sim run --strict app.py` changes no return code. At the end it lists on stderr, with the lines of the program:
 
-* use of freed memory, with the line that allocated it; access beyond the end of a block,
+* use of freed memory, with the line that allocated it; access beyond the end of a block, also of the padding behind it,
 * a copy whose kind disagrees with its addresses,
 * device memory looked at by the host (`acl.util` conversions),
 * a result read before the stream that writes it was synchronized,
-* memory, streams, events, models, descriptions, ... that were never given back, with the line that made them.
+* memory, streams, events, models, descriptions, ... that the program never gave back (a reset takes them all), with the line
+  that made them.
 """
 _MODULES = ("", "rt", "mdl", "op", "blas", "media", "prof", "util", "himpi", "fv")
 _REASONS = {

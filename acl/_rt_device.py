@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from acl import errors, handles
+from acl import _strict, errors, handles
 from acl._api import api
 from acl._common import current, handle_of, system
 from acl._rt_limits import device_at
@@ -65,6 +65,8 @@ def reset_device_force(device_id: int, /) -> int:
 def _close(device: Device, everything: bool) -> None:
     """Tear down the default context, or all that the process holds on the device."""
     closing = list(device.contexts) if everything else [c for c in device.contexts if not c.explicit]
+    if _strict.watch is not None:
+        _strict.watch.resets(device, closing, everything)
     for context in closing:
         for stream in context.streams:
             handles.drop(stream.handle)

@@ -190,6 +190,8 @@ def _places(dst: int, src: int, nbytes_dst: int, nbytes_src: int, kind: int) -> 
         source = locate(machine, src, nbytes_src, False, "src")
     except BadAddress as error:
         return errors.fail(errors.RT_PARAM_INVALID, f"{error}.")
+    if _strict.watch is not None:
+        _strict.watch.touched((target, nbytes_dst), (source, nbytes_src))
     if kind != DEFAULT:
         way = direction(target, source)
         if way not in _KINDS[kind]:
@@ -232,6 +234,7 @@ def memcpy(dst: int, dst_max: int, src: int, count: int, kind: int, /) -> int:
     if kind != DEFAULT and way not in _KINDS[kind]:
         _wrong_kind(device.system, kind, way, 4)
     if _strict.watch is not None:
+        _strict.watch.touched((target, count), (source, count))
         _strict.watch.read(source.block)
     copy_now(device, host_thread(), target, source, count, way=way)
     return 0
@@ -346,9 +349,12 @@ def _check_fill(dev_ptr: int, max_count: int, count: int) -> Place | int:
     if current() is None:
         return errors.RT_CONTEXT_NULL
     try:
-        return locate(system(), dev_ptr, count, True, "dev_ptr")
+        place = locate(system(), dev_ptr, count, True, "dev_ptr")
     except BadAddress as error:
         return errors.fail(errors.RT_PARAM_INVALID, f"{error}.")
+    if _strict.watch is not None:
+        _strict.watch.touched((place, count))
+    return place
 
 
 @api("acl.rt.memset", "aclrtMemset", "memcpy")

@@ -17,6 +17,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ascend_sim.runtime.context import Context
+    from ascend_sim.runtime.copies import Place
+    from ascend_sim.runtime.device import Device
     from ascend_sim.runtime.events import Record
     from ascend_sim.runtime.memory import Arena, Block
     from ascend_sim.runtime.reports import CallbackTask
@@ -89,6 +92,15 @@ class Watch:
         elif "passes the end" in text:
             self.tell("access beyond the end", text)
 
+    def touched(self, *places: tuple[Place, int]) -> None:
+        """Places and the bytes of them that a call reads or writes."""
+        for place, nbytes in places:
+            block = place.block
+            if block is not None and place.address + nbytes > block.address + block.size:
+                over = place.address + nbytes - block.address - block.size
+                text = f"{over} B behind a block of {block.size} B by {block.owner} are touched: only padding is there"
+                self.tell("access beyond the end", text)
+
     def wrong_kind(self, kind: int, way: str) -> None:
         names = {"h2h": 0, "h2d": 1, "d2h": 2, "d2d": 3, "p2p": 3}
         self.tell("wrong copy kind", f"kind {kind} is given for a copy of kind {names[way]} ({way})")
@@ -154,18 +166,30 @@ class Watch:
         for handle in handles.alive(object):
             owned |= set(getattr(handles.get(handle, object), "descs", {}).values())
         for handle in handles.alive(object):
-            value = handles.get(handle, object)
-            destroyer = _DESTROYERS.get(type(value).__name__)
-            if destroyer is None or _implicit(value) or handle in owned:
-                continue
-            what = f"a {type(value).__name__} was not given to {destroyer}"
-            self.tell("never destroyed", what, self.made.get(handle, ("?", 0)))
+            if handle not in owned:
+                self._object(handle, handles.get(handle, object))
         for model_id, model in _model.loaded_models().items():
             self.tell("never destroyed", f"model {model_id} ({model.path}) was not unloaded", ("?", 0))
         for device in system.devices.active():
             if device.references:
-                text = f"device {device.index} was set {device.references} times more than it was reset"
+                times = f"{device.references} time{'s' if device.references > 1 else ''}"
+                text = f"device {device.index} was set {times} more than it was reset"
                 self.tell("never destroyed", text, ("?", 0))
+
+    def resets(self, device: Device, contexts: Iterable[Context], memory: bool) -> None:
+        """These contexts of a device, and with ``memory`` all blocks, go because it is reset, not by the program's own
+        calls."""
+        if memory:
+            self._blocks(device.arena)
+        for context in contexts:
+            for value in (*context.streams, context):
+                self._object(value.handle, value)
+
+    def _object(self, handle: int, value: Any) -> None:
+        destroyer = _DESTROYERS.get(type(value).__name__)
+        if handle and destroyer is not None and not _implicit(value):
+            what = f"a {type(value).__name__} was not given to {destroyer}"
+            self.tell("never destroyed", what, self.made.get(handle, ("?", 0)))
 
     def _blocks(self, arena: Arena) -> None:
         for block in sorted(arena.blocks.values(), key=lambda b: b.serial):

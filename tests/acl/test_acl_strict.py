@@ -125,9 +125,43 @@ def test_what_is_left_at_the_end(watch: _strict.Watch) -> None:
     assert kinds(watch).count("never freed") == 2 and kinds(watch).count("never destroyed") == 4
     text = watch.report()
     for words in ("100 B of acl.rt.malloc", "200 B of acl.rt.malloc_host", "acl.rt.destroy_stream",
-                  "acl.mdl.destroy_dataset", "acl.destroy_tensor_desc", "device 0 was set 1 times"):  # fmt: skip
+                  "acl.mdl.destroy_dataset", "acl.destroy_tensor_desc", "device 0 was set 1 time more"):  # fmt: skip
         assert words in text, text
     assert "test_acl_strict.py:" in text
+
+
+def test_what_a_reset_took(watch: _strict.Watch) -> None:
+    """Resetting the device gives everything back: what the program left to it is told all the same."""
+    program = Program()
+    program.empty(100)
+    acl.rt.create_context(0)
+    acl.rt.create_stream()
+    assert acl.rt.reset_device_force(0) == 0
+    text = watch.report()
+    for words in ("100 B of acl.rt.malloc", "acl.rt.destroy_stream", "acl.rt.destroy_context"):
+        assert words in text, text
+    assert len(watch.findings) == 3
+    watch.left()
+    assert len(watch.findings) == 3
+
+
+def test_padding_is_no_memory(watch: _strict.Watch) -> None:
+    """Blocks are rounded up: what lies behind the bytes asked for is there by luck."""
+    program = Program()
+    pointer, other = program.empty(100), program.empty(4096)
+    data = bytes(4096)
+    host = acl.util.bytes_to_ptr(data)
+    assert acl.rt.memcpy(pointer, 110, host, 110, 1) == 0
+    assert acl.rt.memcpy(host, 111, pointer, 111, 2) == 0
+    assert acl.rt.memset(pointer, 112, 0, 112) == 0
+    assert acl.rt.memcpy_async(other, 113, pointer, 113, 3, 0) == 0
+    assert acl.rt.memset_async(pointer + 20, 94, 0, 94, 0) == 0
+    assert acl.rt.memcpy(pointer, 100, host, 100, 1) == 0
+    assert kinds(watch) == ["access beyond the end"] * 5
+    texts = [f.text for f in watch.findings.values()]
+    assert [int(t.split()[0]) for t in texts] == [10, 11, 12, 13, 14]
+    assert acl.rt.memcpy(pointer, 4096, host, 4096, 1) == 107000
+    assert len(watch.findings) == 6
 
 
 def test_the_command_prints_a_report(tmp_path: Path) -> None:
