@@ -52,8 +52,8 @@ and `event_mode` as documented (the last two are checked and kept: nothing here 
 * a copy whose kind disagrees with its addresses,
 * device memory looked at by the host (`acl.util` conversions),
 * a result read before the stream that writes it was synchronized,
-* memory, streams, events, models, descriptions, ... that the program never gave back (a reset takes them all), with the line
-  that made them.
+* memory, streams, events, models, descriptions, ... that the program never gave back (a reset takes them all), with
+  the line that made them.
 """
 _MODULES = ("", "rt", "mdl", "op", "blas", "media", "prof", "util", "himpi", "fv")
 _REASONS = {

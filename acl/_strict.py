@@ -182,8 +182,9 @@ class Watch:
         if memory:
             self._blocks(device.arena)
         for context in contexts:
-            for value in (*context.streams, context):
-                self._object(value.handle, value)
+            for stream in context.streams:
+                self._object(stream.handle, stream)
+            self._object(context.handle, context)
 
     def _object(self, handle: int, value: Any) -> None:
         destroyer = _DESTROYERS.get(type(value).__name__)
