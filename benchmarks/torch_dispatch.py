@@ -1,4 +1,4 @@
-"""What torch_npu costs on the host: us of processor time per call on 4x4 tensors, and plain CPU tensors before and after.
+"""What torch_npu costs on the host: us of processor time per call on 4x4 tensors; plain CPU tensors before and after.
 
 ``python benchmarks/torch_dispatch.py`` (needs torch). ``enqueue`` is the call itself; ``with values`` includes the
 simulated device's share (timing model and values) when the host synchronises.
@@ -36,7 +36,7 @@ def cases(x: Any) -> dict[str, Callable[[], Any]]:
     import torch
 
     return {
-        "add": lambda: x + x, "mul scalar": lambda: x * 2.0, "mm": lambda: x @ x, "relu": lambda: torch.relu(x),
+        "add": lambda: x + x, "mul scalar": lambda: x * 2.0, "mm": lambda: x @ x, "relu": x.relu,
         "softmax": lambda: torch.softmax(x, -1), "sum": lambda: x.sum(), "add_": lambda: x.add_(0.0),
     }  # fmt: skip
 
@@ -60,9 +60,9 @@ def main() -> int:
         device = {name: median_us(call, torch.npu.synchronize) for name, call in cases(npu).items()}
     write = sys.stdout.write
     write(f"{'':<12}{'CPU before':>12}{'CPU after':>12}{'npu enqueue':>14}{'with values':>14}   (us)\n")
-    for name in before:
+    for name, early in before.items():
         late = min(after[name], again[name])
-        write(f"{name:<12}{before[name]:>12.2f}{late:>12.2f}{device[name][0]:>14.2f}{device[name][1]:>14.2f}\n")
+        write(f"{name:<12}{early:>12.2f}{late:>12.2f}{device[name][0]:>14.2f}{device[name][1]:>14.2f}\n")
     change = sum(min(after[n], again[n]) for n in before) / sum(before.values()) - 1
     write(f"CPU tensors with torch_npu imported: {100 * change:+.1f} %\n")
     return 0
