@@ -171,10 +171,9 @@ def test_division_and_friends(run_op: Any, close: Any, chip: str, op: str) -> No
     for kind in (np.float16, np.float32):
         try:
             got, want = run_op(op, [x.astype(kind), y.astype(kind)], chip)
-        except AssertionError as error:
-            if "no kernel" in str(error):
-                pytest.skip(str(error))
-            raise
+        except NoKernel as error:  # Pow needs an exponential in float32
+            assert (op, chip) == ("Pow", "Ascend310")
+            pytest.skip(str(error))
         close(got, want, ulps=4)
 
 
