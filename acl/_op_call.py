@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from acl import _model, errors, handles
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from ascend_sim.runtime.device import Device
 
 _HOST_PLACES = (1, 2)  # values of acl.set_tensor_place_ment that mean host memory
+_WITHOUT_VALUES = ("string", "int4", "uint1")
+_FORMAT_NUMBERS = range(-1, 64)  # those of newer releases are taken for ND
+# least and most dimensions in memory of a format that cuts tensors into fractals
+_RANKS = {
+    "NC1HWC0": (5, 5), "NC1HWC0_C04": (5, 5), "NDC1HWC0": (6, 6), "FRACTAL_Z": (4, 4), "FRACTAL_Z_3D": (4, 4),
+    "FRACTAL_NZ": (4, 8),
+}  # fmt: skip
 _SMALL = 1 << 16  # bytes of an input that may decide shapes
 
 
@@ -53,10 +60,27 @@ def _spec(desc: TensorDesc, what: str) -> TensorSpec | int | None:
             f"{what} data type", desc.dtype, f"one of {sorted(DTYPES)}", code=errors.UNSUPPORTED_DATA_TYPE
         )
     dtype = DTYPES[desc.dtype][0]
+    if dtype in _WITHOUT_VALUES and system().values == "operator":
+        return errors.bad(
+            f"{what} data type",
+            desc.dtype,
+            f"another one than {dtype}: single operators of it have no values here (ASCEND_SIM_VALUES=none times them)",
+            code=errors.UNSUPPORTED_DATA_TYPE,
+        )
+    for number in (desc.format, desc.origin_format, desc.storage_format):
+        if number is not None and number not in _FORMAT_NUMBERS:
+            return errors.bad(f"{what} format", number, "a format number, such as 0 (NCHW), 1 (NHWC) or 2 (ND)")
     logical = tuple(desc.origin_dims if desc.origin_dims is not None else desc.dims)
     origin = FORMATS.get(desc.origin_format if desc.origin_format is not None else desc.format, "ND")
     storage = FORMATS.get(desc.storage_format, "ND") if desc.storage_format is not None else origin
     stored = tuple(desc.storage_dims) if desc.storage_dims is not None else tuple(desc.dims)
+    least, most = _RANKS.get(storage, (0, len(stored)))
+    if not least <= len(stored) <= most and -2 not in stored:
+        return errors.fail(
+            errors.INVALID_PARAM,
+            f"{what} is described as {storage} with the dimensions {list(stored)}: {storage} has {least} dimensions.",
+            "acl.create_tensor_desc takes the dimensions in memory, acl.set_tensor_origin_shape those of the network.",
+        )
     if storage in ("ND", "NCHW", "NHWC", "UNDEFINED") or storage == origin:
         return TensorSpec(stored, dtype, "ND" if origin == "UNDEFINED" else origin, const=desc.const)
     return TensorSpec(stored, dtype, storage, logical, origin, desc.const)
@@ -84,6 +108,19 @@ def known(op_type: str) -> int:
     return errors.fail(errors.OP_NOT_FOUND, f"there is no operator {op_type!r}.{hint}")
 
 
+def _too_many(op_type: str, given: int) -> int:
+    """0, or 100021 when more inputs are given than the operator has."""
+    from ascend_sim import ops
+
+    op = ops.find(op_type)
+    names = () if op is None else op.inputs
+    if not names or names[-1].endswith("*") or given <= len(names):
+        return 0
+    listed = ", ".join(names)
+    problem = f"{op_type} has {len(names)} inputs ({listed}; ?: may be absent), {given} are given."
+    return errors.fail(errors.OP_INPUT_NOT_MATCH, problem)
+
+
 def infer(
     op_type: str,
     inputs: Sequence[TensorDesc],
@@ -108,6 +145,9 @@ def infer(
     if isinstance(specs, int):
         return specs
     attrs = dict(found.values)
+    ret = _too_many(op_type, len(specs)) if "epilogue" not in attrs else 0
+    if ret:
+        return ret
     try:
         return specs, ops.infer(op_type, specs, attrs), attrs
     except ops.ShapeError as error:
@@ -129,8 +169,6 @@ def _with_values(
     buffers: Sequence[DataBuffer],
     wait: Callable[[], None],
 ) -> list[TensorSpec | None]:
-    from dataclasses import replace
-
     waited = False
     filled: list[TensorSpec | None] = []
     for spec, desc, buffer in zip(specs, inputs, buffers, strict=True):
@@ -256,8 +294,12 @@ def bind(
     return Bound(call, tuple(sources), tuple(targets))
 
 
-def compute(bound: Bound, device: Device) -> None:
-    """Read the inputs, run the operator, write the outputs (when its task ends)."""
+def compute(bound: Bound, device: Device, described: Sequence[TensorDesc] = ()) -> None:
+    """Read the inputs, run the operator, write the outputs (when its task ends).
+
+    An output that became smaller than its description (NonZero, ...) is written as it is, and ``described`` says how
+    large it became.
+    """
     for place in (*bound.inputs, *bound.outputs):
         if place is not None and place.block is not None and not place.block.alive:
             raise TaskFailure("aicore", f"{bound.call.type}: a buffer was freed before the operator ran")
@@ -282,13 +324,22 @@ def compute(bound: Bound, device: Device) -> None:
         tuple(logical(s) for s in call.outputs),
         call.attrs,
     )
-    with np.errstate(all="ignore"):
-        results = ops.values(plain, arrays)
+    try:
+        with np.errstate(all="ignore"):
+            results = ops.values(plain, arrays)
+    except ValueError as error:  # attributes and types that no rule of the operator refused
+        raise TaskFailure("aicore", str(error)) from error
     if device.watches_overflow and not device.overflowed:
         device.overflowed = _overflowed(arrays, results)
-    for place, spec, result in zip(bound.outputs, call.outputs, results, strict=True):
+    for index, (place, spec, result) in enumerate(zip(bound.outputs, call.outputs, results, strict=True)):
+        if result.size < spec.size and spec.shape == spec.logical_shape:
+            stored = to_storage(result, replace(spec, shape=result.shape))
+            if described:
+                described[index].dims = list(result.shape)
+        else:
+            stored = to_storage(result, spec)
         if place is not None:
-            _model.write(place, spec.nbytes, to_storage(result, spec))
+            _model.write(place, spec.nbytes, stored)
 
 
 def _overflowed(inputs: Sequence[Any], results: Sequence[Any]) -> bool:

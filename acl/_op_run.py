@@ -51,7 +51,7 @@ def submit(
     device = stream.device
 
     def apply() -> None:
-        compute(bound, device)
+        compute(bound, device, prepared.outputs)
         _op_dump.executed(bound, device)
 
     _op_dump.called(bound.call)
