@@ -113,7 +113,7 @@ def simulate_kernel(
         kind=trace.kind,
         blocks=trace.block_dim,
         cores_used=used,
-        head_ps=head_ps(soc, trace.kind, trace.block_dim, code_us) - _early(soc, used, found.core_ps, floor),
+        head_ps=head_ps(soc, trace.kind, trace.block_dim, code_us) - _early(soc, used, plan),
         core_ps=max(found.core_ps, floor),
         mean_core_ps=max(found.mean_ps, floor),
         busy_ps=dict(found.busy),
@@ -142,14 +142,15 @@ def head_ps(soc: Soc, kind: str, blocks: int, code_us: Fraction = NO_TIME) -> in
     return round_ps(us * 1_000_000)
 
 
-def _early(soc: Soc, used: int, core_ps: int, memory_ps: int) -> int:
+def _early(soc: Soc, used: int, plan: MemoryPlan) -> int:
     """What streaming kernels gain because cores start one after the other: while the late ones wait for their launch
-    the early ones have the memory to themselves, half of the stagger on average, for the part of the time in which
-    memory is busy (``memory_ps``)."""
-    if not core_ps:
+    the early ones have the memory to themselves, half of the stagger on average, for the part of the traffic that is
+    the memory's. (Traffic, not time: a share of time would shrink with a faster memory, which never may cost time.)"""
+    moved = plan.read + plan.write
+    if not moved:
         return 0
     stagger = exact(soc.launch.per_block_us) * 1_000_000 * max(used - 1, 0)
-    return round_ps(stagger / 2 * min(Fraction(memory_ps, core_ps), Fraction(1)))
+    return round_ps(stagger / 2 * min(Fraction(plan.hbm_bytes, moved), Fraction(1)))
 
 
 def _code_us(trace: KernelTrace, soc: Soc, l2: L2 | None, busy: Fraction) -> Fraction:

@@ -58,8 +58,8 @@ def rooflines_ps(op: OpCall, trace: KernelTrace, timing: KernelTiming, soc: Soc)
 def check_launches(op: OpCall, soc: Soc, key: str) -> None:
     launches = traces(op, soc)
     assume(launches)  # calls that a chip has no kernel for are estimated elsewhere
-    current = getattr(getattr(soc, key.split(".", maxsplit=1)[0]), key.split(".")[1])
-    faster = soc.override({key: current * 1.5})
+    figure = getattr(getattr(soc, key.split(".", maxsplit=1)[0]), key.split(".")[1])
+    faster = soc.override({key: figure * 1.5})
     cold = L2(soc)
     written = sum(simulate_kernel(t, soc).gm_write for t in launches)
     assert written >= sum(spec.nbytes for spec in op.outputs)
@@ -73,6 +73,9 @@ def check_launches(op: OpCall, soc: Soc, key: str) -> None:
         assert warm.core_ps <= timing.core_ps
         assert quicker.core_ps <= warm.core_ps
         assert warm.gm_read == quicker.gm_read == timing.gm_read
+        assert quicker.task_ps <= warm.task_ps
+        current, other = (simulate_kernel(trace, chip, L2(soc)) for chip in (soc, faster))
+        assert other.task_ps <= current.task_ps  # with what the launch costs, data in memory
 
 
 @settings(max_examples=60, deadline=None)
