@@ -254,8 +254,10 @@ def stop() -> None:
 if os.environ.get("ASCEND_SIM_STRICT") == "1":
     import atexit
 
+    _process = os.getpid()
+
     def _at_exit() -> None:
-        if watch is not None:
+        if watch is not None and os.getpid() == _process:  # not in a forked child, which holds its parent's objects
             watch.left()
             sys.stderr.write(f"ascend-sim: {watch.report()}\n")
 

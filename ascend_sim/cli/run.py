@@ -78,11 +78,12 @@ def run(args: argparse.Namespace) -> int:
 
         watch = _strict.start()
     reporter = status.Reporter(args.script.name)
+    process = os.getpid()
     try:
         code = run_script(args.script, args.args, args.module) if args.profile is None else _run_profiled(args)
     finally:
         reporter.close()
-        if args.strict:
+        if args.strict and os.getpid() == process:  # a child that the program forked ends here, too
             watch.left()
             print(f"ascend-sim: {watch.report()}", file=sys.stderr)
     if code:
@@ -104,11 +105,14 @@ def _run_profiled(args: argparse.Namespace) -> int:
     from ascend_sim.runtime.system import system
 
     check_writable(args.profile, "--profile")
-    store = EventStore()
+    store, process = EventStore(), os.getpid()
     try:
         code = record(store, args.script, args.args, args.module)
     finally:
-        summary.write_all(store, system().soc, args.profile, args.layout or summary.LAYOUTS[:1])
+        if os.getpid() == process:
+            summary.write_all(store, system().soc, args.profile, args.layout or summary.LAYOUTS[:1])
+    if os.getpid() != process:  # a child that the program forked
+        return code
     if args.json:
         print(json.dumps({"exit": code, "profile": str(args.profile), **summary.summary(store, system().soc)}))
     elif not args.quiet:
