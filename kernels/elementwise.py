@@ -15,9 +15,11 @@ from ascend_sim.isa.enums import RoundMode
 from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.schema import OpCall
 
+from ._cast64 import TYPES, cast64_launch
 from ._lower import Step, apply_steps, compute_dtype
 from ._map import Operand, constant, plan_map
 from ._program import Builder, Reg
+from ._vector import converts
 
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
@@ -251,6 +253,8 @@ def plan_cast(call: OpCall, soc: Soc) -> list[asc.Launch]:
     x, y = call.inputs[0], call.outputs[0]
     if x is None:
         raise NoKernel("Cast without input")
+    if x.dtype == "int64" and not converts(soc, "int64", "int32") and call.outputs[0].dtype in TYPES:
+        return [cast64_launch(call, soc)]
 
     def make(b: Builder, operands: Sequence[Operand]) -> list[Reg]:
         reg = operands[0].reg

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ascend_sim import asc
 from ascend_sim.ops.registry import NoKernel, kernel
@@ -20,6 +20,7 @@ from ascend_sim.ops.values.movement import _concat_parts, _pad_plan, _slice_plan
 
 from ._copy import Box, copy_launch
 from ._flat import global_tensor
+from ._gather_short import short_gather, short_gather_plan
 from ._map import Operand, plan_map
 from ._program import Builder, Reg
 from ._rows import Rows, rows_of
@@ -305,28 +306,36 @@ def plan_gather(call: OpCall, soc: Soc) -> list[asc.Launch]:
     outer, rows, length = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]) * words
     indices = index.size
     slot = soc.buffers.ub_bytes // 2 // BLOCK * BLOCK
-    kind, cores = vector_cores(soc)
+    _, cores = vector_cores(soc)
     pieces = ceil_div(length, slot // item - 2 * BLOCK)
     if pieces > 1:  # as many as keep all cores at work
         pieces = ceil_div(max(outer * indices * pieces, cores), outer * indices)
     io = rows_of(soc, align(ceil_div(length, pieces), BLOCK) if pieces > 1 else length, [item])
+    dtype = {1: "uint8", 2: "uint16", 4: "uint32"}[item]
     if io.mode == "scalar" and outer * indices * length > 4096:
-        raise NoKernel(f"rows of {length} elements are shorter than a block")
+        short = short_gather_plan((outer, rows, length, indices), item, (dtype, index.dtype), soc)
+        if short is None:
+            raise NoKernel(f"rows of {length} elements are shorter than a block")
+        return [_gather_launch(short_gather, short[0], short[1], (x, index, y), dtype, soc)]
     most = slot // (io.pitch * item)
     tile = max(min(most, ceil_div(indices * outer, cores), indices), 1)
     units, blocks = deal(outer * ceil_div(indices, tile) * ceil_div(length, io.length), cores)
-    dtype = {1: "uint8", 2: "uint16", 4: "uint32"}[item]
     plan = GatherPlan(outer, rows, length, indices, tile, io, units, 2 if units > 1 else 1, slot, dtype)
-    return [
-        asc.Launch(
-            gather_kernel,
-            block_dim=blocks,
-            kind=kind,
-            args=(("in", 0), ("in", 1), ("out", 0)),
-            gm=[("x", dtype, x.nbytes, "in"), ("indices", index.dtype, index.nbytes, "in"),
-                ("y", dtype, y.nbytes, "out")],
-            consts={"plan": plan},
-            soc=soc,
-            signature=plan.signature,
-        )
-    ]  # fmt: skip
+    return [_gather_launch(gather_kernel, plan, blocks, (x, index, y), dtype, soc)]
+
+
+def _gather_launch(
+    function: Any, plan: Any, blocks: int, specs: tuple[TensorSpec, TensorSpec, TensorSpec], dtype: str, soc: Soc
+) -> asc.Launch:
+    x, index, y = specs
+    return asc.Launch(
+        function,
+        block_dim=blocks,
+        kind=vector_cores(soc)[0],
+        args=(("in", 0), ("in", 1), ("out", 0)),
+        gm=[("x", dtype, x.nbytes, "in"), ("indices", index.dtype, index.nbytes, "in"),
+            ("y", dtype, y.nbytes, "out")],
+        consts={"plan": plan},
+        soc=soc,
+        signature=getattr(plan, "signature", plan.count),
+    )  # fmt: skip

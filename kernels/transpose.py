@@ -19,6 +19,7 @@ from ascend_sim.ops.values.layout import pick
 from ._copy import Box, copy_launch
 from ._rows import rows_of
 from ._transpose import Side, TransposePlan, transpose_kernel
+from ._transpose_narrow import narrow_launch
 from ._transpose_pairs import SIDE, transpose_pairs
 from ._vector import align, ceil_div, deal, item_bytes, legal, padded_dma, phased, vector_cores
 
@@ -73,14 +74,16 @@ def plan_transpose(call: OpCall, soc: Soc) -> list[asc.Launch]:
         raise NoKernel(f"Transpose of {x.dtype} with the last axis moved")
     last, moved = len(shape) - 1, order[-1]
     n, m = shape[last], shape[moved]
+    loops = tuple((shape[p], strides_in[p], strides_out[p]) for p in order if p not in (last, moved))
     if min(n, m) < 16 and not padded_dma(soc) and prod(shape) > _SCALAR_LIMIT:
-        raise NoKernel(f"sides of {m} x {n} are shorter than a block")
+        if item != 2:
+            raise NoKernel(f"sides of {m} x {n} are shorter than a block")
+        return [narrow_launch((m, n), (strides_in[moved], strides_out[last]), loops, (x.nbytes, y.nbytes), soc)]
     kind, cores = vector_cores(soc)
     area = soc.buffers.ub_bytes // (4 * item)
     wide = min(align(n, 16), 256)
     high = max(min(align(m, 16), area // wide // 16 * 16, max(128, area // wide // 16 * 16 if n <= 64 else 128)), 16)
     wide = max(min(align(n, 16), area // high // 16 * 16, 4080), 16) if m <= 64 else wide
-    loops = tuple((shape[p], strides_in[p], strides_out[p]) for p in order if p not in (last, moved))
     plan = TransposePlan(
         _side(m, high, strides_in[moved], soc), _side(n, wide, strides_out[last], soc), loops, 1, 1, dtype
     )
