@@ -251,7 +251,7 @@ class Dvpp:
 class Soc:
     """One chip. ``name`` is the genuine soc name (``Ascend910B2``); ``figures`` maps ``section.key`` (table rows:
     ``vector.cycles.vadd``, ``mte.paths.GM_L1``) to the figure with its source. ``digest`` changes with any value;
-    two chips are equal, and hash alike, when their digests are."""
+    two chips are equal, and hash alike, when their digests are. ``texts``: the values of each section as text."""
 
     name: str
     aliases: tuple[str, ...]
@@ -272,9 +272,11 @@ class Soc:
     dvpp: Dvpp
     figures: dict[str, Figure] = field(repr=False, default_factory=dict)
     digest: str = field(init=False, default="")
+    texts: dict[str, str] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        text = self.name + "".join(f"|{name}:{_canonical(getattr(self, name))}" for name in SECTIONS)
+        self.texts.update((name, _canonical(getattr(self, name))) for name in SECTIONS)
+        text = self.name + "".join(f"|{name}:{body}" for name, body in self.texts.items())
         object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest()[:20])
 
     def __eq__(self, other: object) -> bool:
@@ -293,6 +295,12 @@ class Soc:
             parts.extend(getattr(section, f.name) for f in dataclasses.fields(section) if f.name != "run_mode")
         cores = (self.cores.ai_core_count, self.cores.vector_core_count)
         return (*parts, *cores, self.memory.l2_bytes, self.sync.flag_ids)
+
+    @cached_property
+    def ranks(self) -> dict[str, int]:
+        """Index in `CONFIDENCES` of every figure's confidence."""
+        order = {word: rank for rank, word in enumerate(CONFIDENCES)}
+        return {key: order[figure.confidence] for key, figure in self.figures.items()}
 
     def confidence(self, *keys: str) -> str:
         """Worst confidence among figures. A key is a figure (``memory.read_gbps``), a row (``mte.paths.GM_L1``) or

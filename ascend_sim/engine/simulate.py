@@ -19,18 +19,18 @@ from ascend_sim.engine.machine import Core, SyncTimes
 from ascend_sim.engine.memory import L2, MemoryPlan, plan_memory
 from ascend_sim.engine.result import BlockTiming, KernelTiming, Slice
 from ascend_sim.engine.timing import (
-    MemoryShares,
     Prices,
+    Pricing,
     clock_mhz,
     core_count,
     cycle_ps,
     exact,
     memory_read,
-    price,
     round_ps,
     sync_times,
 )
 from ascend_sim.engine.trace import Block, KernelTrace, Program
+from ascend_sim.engine.variants import replay_key
 from ascend_sim.isa.instr import PIPE_COUNT, Op, Pipe
 from ascend_sim.soc import CONFIDENCES, Soc
 
@@ -98,7 +98,7 @@ def simulate_kernel(
     cores = core_count(soc, unit)
     used = min(trace.block_dim, cores)
     code_us = _code_us(trace, soc, l2, Fraction(used, cores))
-    key = (soc.digest, kind, plan.parts, timeline)
+    key = (replay_key(soc, plan.hbm_bytes > 0), kind, plan.parts, timeline)
     memo = _memo.setdefault(trace, {})
     found = memo.get(key)
     if found is None:
@@ -123,7 +123,7 @@ def simulate_kernel(
         hbm_bytes=plan.hbm_bytes,
         mhz=clock_mhz(soc, unit),
         instructions=trace.executed,
-        confidence=weakest(soc, (key for key, _ in rests_on)),
+        confidence=weakest(soc, [key for key, _ in rests_on]),
         rests_on=rests_on,
         head_rests_on=_head_rests_on(soc, trace.kind, trace.block_dim, trace.code, code_us),
         slices=found.slices,
@@ -216,7 +216,7 @@ class _Wave:
     ) -> None:
         self.trace, self.soc, self.kind, self.timeline = trace, soc, kind, timeline
         self.plan, self.active = plan, active
-        self.shares: dict[str, MemoryShares] = {}
+        self.pricing: dict[str, Pricing] = {}
         self.prices: dict[tuple[int, str], Prices] = {}
         self.code = trace.code
         unit = "AIC" if kind == "MIX" else kind
@@ -290,14 +290,14 @@ class _Wave:
         key = (id(program), kind)
         found = self.prices.get(key)
         if found is None:
-            priced_as = self.kind if self.kind != "MIX" else kind
-            shares = self.shares.get(kind)
-            if shares is None:
+            pricing = self.pricing.get(kind)
+            if pricing is None:
+                priced_as = self.kind if self.kind != "MIX" else kind
                 per_block = 2 if kind == "AIV" and self.kind == "MIX" else 1
                 # Cores that compute between their transfers meet few others at the memory; its rate bounds the kernel.
                 sharing = 1 if self.trace.serial else self.active * per_block
-                shares = self.shares[kind] = self.plan.shares(sharing)
-            found = self.prices[key] = price(program.works, self.soc, priced_as, shares)
+                pricing = self.pricing[kind] = Pricing(self.soc, priced_as, self.plan.shares(sharing))
+            found = self.prices[key] = pricing.program(program)
         return found
 
 
@@ -324,8 +324,8 @@ def weakest(soc: Soc, keys: Iterable[str]) -> str:
     """Worst confidence among figures of a chip; keys that it does not have count for nothing."""
     if not soc.figures:
         return "guess"
-    found = [CONFIDENCES.index(soc.figures[key].confidence) for key in keys if key in soc.figures]
-    return CONFIDENCES[max(found, default=0)]
+    ranks = soc.ranks
+    return CONFIDENCES[max([ranks.get(key, 0) for key in keys], default=0)]
 
 
 @lru_cache(maxsize=1024)

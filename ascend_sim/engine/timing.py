@@ -36,13 +36,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.machine import SyncTimes
+from ascend_sim.engine.trace import Program
+from ascend_sim.engine.variants import core_key
 from ascend_sim.isa.instr import CubeWork, Load3dWork, MoveWork, VectorWork, Work
 from ascend_sim.soc import Soc, SocError
 
@@ -51,6 +54,7 @@ BLOCK_BYTES = 32  # a pixel of one channel block, the unit of on-chip buffers
 LINE_BYTES = 512
 SHARED_ROW_BYTES = 256  # rows below this share their lines with neighbours that are read soon
 KNOWN_TRANSFERS = 4096  # laws kept per chip and kind of core
+KNOWN_VARIANTS = 32  # prices kept per program
 _NONE = Fraction(0)
 KINDS = ("AICORE", "AIC", "AIV", "VECTOR_CORE")
 
@@ -142,7 +146,7 @@ def core_count(soc: Soc, kind: str) -> int:
 def memory_read(soc: Soc, pure: Fraction) -> Fraction:
     """ps per byte that all cores together take to fetch from memory. Streams that only read spare the bus its turns."""
     mixed = 1000 / exact(soc.memory.read_gbps)
-    return (1 - pure) * mixed + pure * mixed / exact(soc.memory.read_only_factor)
+    return mixed * (1 - pure + pure / exact(soc.memory.read_only_factor)) if pure else mixed
 
 
 @lru_cache(maxsize=256)
@@ -164,36 +168,64 @@ def price(works: Sequence[Work], soc: Soc, kind: str, memory: MemoryShares) -> P
 
     Raises `SocError` when the chip has no figure for a work (an instruction, type or path it does not have).
     """
-    pricer = _pricer(soc, kind)
-    transfers = _Transfers(pricer, memory)
-    occupancy: list[int] = []
-    latency: list[int] = []
-    figures: list[tuple[str, ...]] = []
-    for work in works:
-        law: _Law
-        if isinstance(work, MoveWork):
-            if work.gm >= 0:
-                law = transfers.law(work)
-                time = law.at(work.bursts, work.bursts * transfers.burst_bytes(work))
-            else:
-                law = pricer.move(work.path, work.mode, work.dtype)
-                time = law.at(work.bursts, work.bursts * work.burst_bytes)
-        elif isinstance(work, VectorWork):
-            law = pricer.vector(work.op, work.dtype, work.counter, work.bank_conflicts > 0)
-            time = law.at(max(work.repeats, 1), work.bank_conflicts)
-        elif isinstance(work, CubeWork):
-            law = pricer.cube(work.dtype)
-            time = law.at(1, work.m * work.k * work.n)
-        elif isinstance(work, Load3dWork):
-            law = pricer.load3d(work.path, work.stride_w, work.c0_small)
-            time = law.at(1, work.nbytes)
-        else:
-            law = pricer.scalar(work.op)
-            time = law.at(work.times, 0)
-        occupancy.append(time)
-        latency.append(law.latency)
-        figures.append(law.keys)
-    return Prices(np.array(occupancy, np.int64), np.array(latency, np.int64), tuple(figures))
+    return Pricing(soc, kind, memory).price(works)
+
+
+class Pricing:
+    """Prices on the cores of one launch; see `price`."""
+
+    def __init__(self, soc: Soc, kind: str, memory: MemoryShares) -> None:
+        self._soc, self._kind = soc, kind
+        self._transfers = _Transfers(_pricer(soc, kind), memory)
+
+    def program(self, program: Program) -> Prices:
+        """Prices of a program's works; those of works that stay on the core are kept for other variants of the chip."""
+        known = _on_core.setdefault(program, {})
+        key = core_key(self._soc), self._kind
+        found = known.get(key)
+        if found is None:
+            if len(known) >= KNOWN_VARIANTS:
+                known.pop(next(iter(known)))
+            found = known[key] = self._own(program.works)
+        return self._complete(found)
+
+    def price(self, works: Sequence[Work]) -> Prices:
+        return self._complete(self._own(works))
+
+    def _own(self, works: Sequence[Work]) -> _Own:
+        """Prices of what stays on the core; what does not is free for now."""
+        pricer = self._transfers.pricer
+        laws = [pricer.own(work) for work in works]
+        away = tuple((i, w) for i, w in enumerate(works) if isinstance(w, MoveWork) and w.gm >= 0)
+        return _Own(
+            np.array([time for time, _, _ in laws], np.int64),
+            np.array([latency for _, latency, _ in laws], np.int64),
+            [keys for _, _, keys in laws],
+            away,
+        )
+
+    def _complete(self, own: _Own) -> Prices:
+        """With the prices of transfers to and from global memory."""
+        occupancy, latency, figures = own.occupancy.copy(), own.latency.copy(), own.figures.copy()
+        transfers = self._transfers
+        for index, work in own.away:
+            law = transfers.law(work)
+            occupancy[index] = law.at(work.bursts, work.bursts * transfers.burst_bytes(work))
+            latency[index] = law.latency
+            figures[index] = law.keys
+        return Prices(occupancy, latency, tuple(figures))
+
+
+class _Own(NamedTuple):
+    """As `Prices`, with zeros for works ``away`` from the core: index and work."""
+
+    occupancy: NDArray[np.int64]
+    latency: NDArray[np.int64]
+    figures: list[tuple[str, ...]]
+    away: tuple[tuple[int, MoveWork], ...]
+
+
+_on_core: WeakKeyDictionary[Program, dict[tuple[str, str], _Own]] = WeakKeyDictionary()
 
 
 class _Law(NamedTuple):
@@ -252,7 +284,30 @@ class _Pricer:
         self.soc, self.kind, self.ps = soc, kind, cycle_ps(soc, kind)
         self._laws: dict[tuple[object, ...], _Law] = {}
         self._paths: dict[tuple[str, str, str], _Path] = {}
+        self._caps: dict[tuple[object, ...], Fraction] = {}
         self.transfers: dict[tuple[object, ...], _Law] = {}  # of launches so far, by all that decides them
+
+    def own(self, work: Work) -> tuple[int, int, tuple[str, ...]]:
+        """Occupancy, latency and keys of a work that stays on the core (zeros for one that does not)."""
+        law: _Law
+        if isinstance(work, MoveWork):
+            if work.gm >= 0:
+                return 0, 0, ()
+            law = self.move(work.path, work.mode, work.dtype)
+            time = law.at(work.bursts, work.bursts * work.burst_bytes)
+        elif isinstance(work, VectorWork):
+            law = self.vector(work.op, work.dtype, work.counter, work.bank_conflicts > 0)
+            time = law.at(max(work.repeats, 1), work.bank_conflicts)
+        elif isinstance(work, CubeWork):
+            law = self.cube(work.dtype)
+            time = law.at(1, work.m * work.k * work.n)
+        elif isinstance(work, Load3dWork):
+            law = self.load3d(work.path, work.stride_w, work.c0_small)
+            time = law.at(1, work.nbytes)
+        else:
+            law = self.scalar(work.op)
+            time = law.at(work.times, 0)
+        return time, law.latency, law.keys
 
     def cube(self, dtype: str) -> _Law:
         law = self._laws.get((dtype,))
@@ -334,6 +389,24 @@ class _Pricer:
             self._laws["scalar", op] = law
         return law
 
+    def per_byte(self, bytes_per_cycle: float) -> Fraction:
+        return self.ps / exact(bytes_per_cycle)
+
+    def cap(self, path: _Path, name: str, short: bool, odd: bool, active: int, crowd: Fraction) -> Fraction:
+        """ps per byte that the port to buffer ``name`` (``ub`` or ``l1``) takes while ``active`` cores stream."""
+        key = (path.key, name, short, odd, active)
+        cap = self._caps.get(key)
+        if cap is None:
+            m = self.soc.memory
+            crowded = self.per_byte(m.core_ub_bytes_per_cycle if name == "ub" else m.core_l1_bytes_per_cycle)
+            cap = path.byte + max(crowded - path.byte, _NONE) * crowd
+            if short:
+                cap /= exact(m.short_burst_factor)
+            if odd:
+                cap = max(cap, self.per_byte(m.unaligned_bytes_per_cycle))
+            self._caps[key] = cap
+        return cap
+
     def path(self, name: str, mode: str, dtype: str) -> _Path:
         key = (name, mode, dtype)
         path = self._paths.get(key)
@@ -356,16 +429,29 @@ class _Pricer:
         return path
 
 
+class _Stream(NamedTuple):
+    """How an argument comes from global memory: ps per byte, latency, further ps of a replay and of a row."""
+
+    share: Fraction
+    latency: Fraction
+    wait: Fraction
+    row: Fraction
+    keys: tuple[str, ...]
+
+
 class _Transfers:
     """The laws of transfers to and from GM, as one core of a launch sees the memory system."""
 
     def __init__(self, pricer: _Pricer, memory: MemoryShares) -> None:
         self.pricer, self.memory = pricer, memory
+        # of this launch, by all of a work that decides them
+        self._met: dict[tuple[object, ...], _Law] = {}
+        self._streams: dict[tuple[object, ...], _Stream] = {}
         total = core_count(pricer.soc, pricer.kind)
         self.active = min(max(memory.active_cores, 1), total)
         self.crowd = Fraction(1) if total == 1 else Fraction(self.active - 1, total - 1)
 
-    @property
+    @cached_property
     def back(self) -> Fraction:
         """ps per byte written back."""
         m = self.pricer.soc.memory
@@ -381,22 +467,27 @@ class _Transfers:
 
     def law(self, work: MoveWork) -> _Law:
         short = work.burst_bytes < self.pricer.soc.memory.short_burst_bytes
-        odd, written, memory = work.align < GM_BLOCK_BYTES, work.path.endswith("_GM"), self.memory
-        missed = 0 if written else memory.miss.get(work.gm, 0)
-        back = (memory.write_back if written else memory.read_back).get(work.gm, 0)
-        pure, fetched = (memory.pure, self._fetched(work)) if missed else (0, 0)
-        key = (
-            work.path, work.mode, work.dtype, short, odd, work.again, work.bypass, self.active, missed, back,
-            memory.mix, pure, fetched, memory.write_only,
-        )  # fmt: skip
+        odd, row = work.align < GM_BLOCK_BYTES, min(work.burst_bytes, SHARED_ROW_BYTES)
+        alike = work.path, work.mode, work.dtype, short, odd, work.again, work.bypass, work.gm, row
+        law = self._met.get(alike)
+        if law is None:
+            law = self._met[alike] = self._find(work, short, odd)
+        return law
+
+    def _find(self, work: MoveWork, short: bool, odd: bool) -> _Law:
+        written, memory = work.path.endswith("_GM"), self.memory
+        make = self._write if written else self._read
+        back = (memory.write_back if written else memory.read_back).get(work.gm)
+        if back or (not written and memory.miss.get(work.gm)):
+            return make(work, short, odd)
+        rate = work.bypass and memory.write_only
+        key = work.path, work.mode, work.dtype, short, odd, work.again, work.bypass, self.active, memory.mix, rate
         known = self.pricer.transfers
         law = known.get(key)
         if law is None:
-            path = self.pricer.path(work.path, work.mode, work.dtype)
-            law = self._write(path, work, odd) if written else self._read(path, work, short, odd)
             if len(known) >= KNOWN_TRANSFERS:
                 known.clear()
-            known[key] = law
+            law = known[key] = make(work, short, odd)
         return law
 
     def _fetched(self, work: MoveWork) -> Fraction:
@@ -415,19 +506,26 @@ class _Transfers:
         """ps per byte of one core when all active ones share a rate; 1 GB/s is 1/1000 byte per ps."""
         return self.active * 1000 / exact(gbps)
 
-    def _per_byte(self, bytes_per_cycle: float) -> Fraction:
-        return self.pricer.ps / exact(bytes_per_cycle)
+    @cached_property
+    def _l2_read(self) -> Fraction:
+        """ps per byte of one core that L2 takes to bring data."""
+        return self._shared(self.pricer.soc.memory.l2_read_gbps) * self.memory.mix
 
-    def _write(self, path: _Path, work: MoveWork, odd: bool) -> _Law:
-        m = self.pricer.soc.memory
+    @cached_property
+    def _fetch(self) -> Fraction:
+        """ps per byte of one core that memory takes to bring data."""
+        return self.active * memory_read(self.pricer.soc, self.memory.pure)
+
+    def _write(self, work: MoveWork, short: bool, odd: bool) -> _Law:
+        m, path = self.pricer.soc.memory, self.pricer.path(work.path, work.mode, work.dtype)
         back = Fraction(1) if work.bypass else self.memory.write_back.get(work.gm, _NONE)
         keys = ["memory.l2_write_gbps"]
         absorbed = max(path.byte, self._shared(m.l2_write_gbps) * self.memory.mix)
         if work.path == "UB_GM":
-            absorbed = max(absorbed, self._per_byte(m.core_ub_write_bytes_per_cycle))
+            absorbed = max(absorbed, self.pricer.per_byte(m.core_ub_write_bytes_per_cycle))
             keys.append("memory.core_ub_write_bytes_per_cycle")
         if odd and work.path == "L1_GM":
-            absorbed = max(absorbed, self._per_byte(m.unaligned_bytes_per_cycle))
+            absorbed = max(absorbed, self.pricer.per_byte(m.unaligned_bytes_per_cycle))
             keys.append("memory.unaligned_bytes_per_cycle")
         if back:
             keys.append("memory.write_gbps" if self.memory.write_only else "memory.read_gbps")
@@ -437,34 +535,41 @@ class _Transfers:
         wait = path.latency if work.again and not work.path.startswith("L0C") else _NONE
         return self._law(path, share, path.latency, wait, *keys)
 
-    def _read(self, path: _Path, work: MoveWork, short: bool, odd: bool) -> _Law:
+    def _read(self, work: MoveWork, short: bool, odd: bool) -> _Law:
+        path = self.pricer.path(work.path, work.mode, work.dtype)
+        key = path.key, work.path, short, odd, work.again, work.gm
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = self._streams[key] = self._stream(path, work, short, odd)
+        if stream.row:
+            path = path._replace(burst=path.burst + stream.row * self._fetched(work))
+        return self._law(path, stream.share, stream.latency, stream.wait, *stream.keys)
+
+    def _stream(self, path: _Path, work: MoveWork, short: bool, odd: bool) -> _Stream:
         m, ps = self.pricer.soc.memory, self.pricer.ps
         name = "ub" if work.path.endswith("_UB") else "l1"
-        crowded = ps / exact(m.core_ub_bytes_per_cycle if name == "ub" else m.core_l1_bytes_per_cycle)
-        cap = path.byte + max(crowded - path.byte, _NONE) * self.crowd
+        cap = self.pricer.cap(path, name, short, odd and name == "l1", self.active, self.crowd)
         keys = [f"memory.core_{name}_bytes_per_cycle", "memory.l2_read_gbps"]
         if short:
-            cap /= exact(m.short_burst_factor)
             keys.append("memory.short_burst_factor")
         if odd and name == "l1":
-            cap = max(cap, self._per_byte(m.unaligned_bytes_per_cycle))
             keys.append("memory.unaligned_bytes_per_cycle")
         miss, back = self.memory.miss.get(work.gm, _NONE), self.memory.read_back.get(work.gm, _NONE)
-        latency, wait, step = path.latency, path.latency if work.again else _NONE, path.burst
+        latency, wait, row = path.latency, path.latency if work.again else _NONE, _NONE
+        share = max(cap, self._l2_read)
         if miss:
             latency += miss * exact(m.miss_latency_cycles) * ps
-            step += (miss + back) * self._fetched(work) * exact(m.miss_burst_cycles) * ps  # a dirty victim leaves first
+            row = (miss + back) * exact(m.miss_burst_cycles) * ps  # a dirty victim leaves first
             wait += miss * exact(m.miss_replay_cycles) * ps if work.again else _NONE
             keys.extend(("memory.read_gbps", "memory.core_miss_bytes_per_cycle", "memory.miss_burst_cycles"))
-        hit = max(cap, self._shared(m.l2_read_gbps) * self.memory.mix)
-        fetched = self.active * memory_read(self.pricer.soc, self.memory.pure)
-        if short:  # half of a 512-byte line is fetched in vain, unless a neighbour wants it soon
-            fetched /= exact(m.short_burst_factor)
-        missed = max(cap, fetched, self._per_byte(m.core_miss_bytes_per_cycle))
-        share = (1 - miss) * hit + miss * missed
+            fetched = self._fetch
+            if short:  # half of a 512-byte line is fetched in vain, unless a neighbour wants it soon
+                fetched /= exact(m.short_burst_factor)
+            missed = max(cap, fetched, self.pricer.per_byte(m.core_miss_bytes_per_cycle))
+            share += miss * (missed - share)
         if back:
             share += back * self.back
-        return self._law(path._replace(burst=step), share, latency, wait, *keys)
+        return _Stream(share, latency, wait, row, tuple(keys))
 
 
 @lru_cache(maxsize=1024)  # variants of a sweep, met again with each batch

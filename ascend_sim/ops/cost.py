@@ -222,7 +222,7 @@ def _argument_addresses(
 
 def _sum(kernels: tuple[KernelTiming, ...], soc: Soc) -> OpTiming:
     task = sum(k.task_ps for k in kernels)
-    heads = (key for k in kernels for key, us in k.head_rests_on if us * 1e6 >= MATTERS * task)
+    heads = [key for k in kernels for key, us in k.head_rests_on if us * 1e6 >= MATTERS * task]
     busy: dict[str, int] = {}
     for kernel in kernels:
         for pipe, ps in kernel.busy_ps.items():
