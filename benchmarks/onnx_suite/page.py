@@ -21,7 +21,7 @@ SHOWN = 6  # names of cases behind a reason
 
 NOTES = {
     "If": "a condition known at conversion chooses a branch; else both run and the result is selected",
-    "Loop": "unrolled: trip count and condition must be known at conversion",
+    "Loop": "unrolled: the longest trip count must be known at conversion; scan outputs need a known condition too",
     "Constant": "no operator is left of it",
     "Range": "start, limit and delta must be known at conversion",
     "Dropout": "of inference; training mode is refused",

@@ -81,6 +81,40 @@ def test_loop_of_unknown_length_names_the_input() -> None:
         import_onnx(model.SerializeToString())
 
 
+def doubling(more: str = "sum") -> onnx.GraphProto:
+    """s' = 2 s, as long as the sum of s' stays below the bound."""
+    nodes = [
+        helper.make_node("Add", ["s", "s"], ["next"]),
+        helper.make_node("ReduceSum", ["next"], ["sum"], keepdims=0),
+        helper.make_node("Less", ["sum", "bound"], ["again"]),
+    ]
+    inputs = [value("i", TensorProto.INT64, ()), value("go", TensorProto.BOOL, ()), value("s", shape=(3, 4))]
+    outputs = [value("again", TensorProto.BOOL, ()), value("next", shape=(3, 4))]
+    if more:
+        outputs.append(value(more, shape=()))
+    return helper.make_graph(nodes, "body", inputs, outputs)
+
+
+@pytest.mark.parametrize("bound", [0.0, 50.0, 300.0, 1e9])
+@pytest.mark.parametrize("start", [True, False])
+def test_loop_ends_where_the_data_say_so(bound: float, start: bool) -> None:
+    node = helper.make_node("Loop", ["count", "start", "x"], ["y"], body=doubling(""))
+    given = {"x": np.abs(X) + 1, "bound": np.asarray(bound, np.float32), "start": np.asarray(start)}
+    check(make_model([node], given, ["y"], {"count": np.asarray(7)}), given)
+
+
+@pytest.mark.parametrize(
+    ("count", "more", "words"),
+    [(7, "sum", "scan outputs then have an unknown length"), (5000, "", "may run 5000 times")],
+)
+def test_loop_that_cannot_be_guarded_says_why(count: int, more: str, words: str) -> None:
+    node = helper.make_node("Loop", ["count", "", "x"], ["y", *(["sums"] if more else [])], body=doubling(more))
+    given = {"x": X, "bound": np.asarray(9, np.float32)}
+    model = make_model([node], given, ["y"], {"count": np.asarray(count)})
+    with pytest.raises(AtcError, match=words):
+        import_onnx(model.SerializeToString())
+
+
 @pytest.mark.parametrize("backward", [0, 1])
 def test_scan(backward: int) -> None:
     nodes = [helper.make_node("Add", ["s", "part"], ["t"]), helper.make_node("Identity", ["t"], ["out"])]

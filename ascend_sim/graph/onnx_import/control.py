@@ -1,4 +1,5 @@
-"""If, Loop and Scan: taken apart at conversion, where conditions and trip counts are known."""
+"""If, Loop and Scan: taken apart at conversion. Where a condition is only known at run time, both branches of an If run
+and their results are selected; a Loop of a known longest length keeps its state once the condition has failed."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from ascend_sim.graph.errors import AtcError
 from ascend_sim.graph.onnx_import.context import Importer, OnnxNode, Table
 
 UNROLL_LIMIT = 4096  # iterations
+GUARDED_LIMIT = 1024  # iterations of a loop that may end earlier
 NODE_LIMIT = 100_000  # operators of an unrolled graph
 
 
@@ -40,7 +42,7 @@ def if_(imp: Importer, node: OnnxNode) -> None:
     except AtcError as error:
         imp.node = node
         raise imp.moving(condition, "cond", f" (both branches were tried: {error.cause})") from error
-    flag = imp.emit("Reshape", [condition, imp.const(np.zeros(0, np.int64))])[0] if imp.rank(condition) else condition
+    flag = _scalar(imp, condition)
     for target, a, b in zip(node.outputs, yes, no, strict=False):
         if not target:
             continue
@@ -64,18 +66,51 @@ def _stack(imp: Importer, parts: list[str], axis: int, target: str) -> None:
         imp.emit("ConcatD", rows, {"concat_dim": axis, "N": len(rows)}, [target])
 
 
+def _scalar(imp: Importer, name: str) -> str:
+    """A condition as a scalar."""
+    return imp.emit("Reshape", [name, imp.const(np.zeros(0, np.int64))])[0] if imp.rank(name) else name
+
+
+def _guarded(imp: Importer, node: OnnxNode, flag: str, old: list[str], new: list[str]) -> list[str]:
+    """State after an iteration that runs only if ``flag``."""
+    kept = []
+    for before, after in zip(old, new, strict=True):
+        if before == after:
+            kept.append(after)
+            continue
+        if imp.shape(before) != imp.shape(after):
+            raise imp.error(
+                f"how often it runs is only known at run time and its state changes shape, from "
+                f"{list(imp.shape(before))} to {list(imp.shape(after))}",
+                "Make the condition independent of the data, or keep the shapes of what the loop carries.",
+                "E16002",
+            )
+        kept.append(imp.emit("SelectV2", [flag, after, before])[0])
+    return kept
+
+
 def loop(imp: Importer, node: OnnxNode) -> None:
-    """Loop, unrolled: the trip count must be known, and the condition after every iteration."""
+    """Loop, unrolled: the longest trip count must be known. Iterations behind a condition of run time are computed in
+    any case, and change the state only while it holds."""
     body = node.attrs["body"]
     carried = list(node.inputs[2:])
     limit = imp.ints(node.input(0), "M")[0] if node.input(0) else UNROLL_LIMIT + 1
     going = _truth(imp, node.input(1)) if node.input(1) else True
+    flag = ""  # whether the iterations still run, where only the data say so
     if going is None:
-        raise imp.moving(node.input(1), "cond")
+        going, flag = True, _scalar(imp, node.input(1))
     count = len(carried)
     scans: list[list[str]] = [[] for _ in range(len(body.output) - 1 - count)]
     step = 0
     while going and step < limit:
+        if flag and (limit > GUARDED_LIMIT or scans):
+            why = "its scan outputs then have an unknown length" if scans else f"it may run {limit} times"
+            raise imp.error(
+                f"whether iteration {step + 1} runs is only known at run time, and {why}",
+                f"Make the condition independent of the data, or give a constant trip count of at most {GUARDED_LIMIT} "
+                "and no scan outputs.",
+                "E16002",
+            )
         if step >= UNROLL_LIMIT:
             raise imp.error(f"it runs more than {UNROLL_LIMIT} times", "Shorten the loop or cut it out.", "E16002")
         given = dict(
@@ -86,14 +121,12 @@ def loop(imp: Importer, node: OnnxNode) -> None:
             )
         )
         outputs = _inline(imp, node, "body", f"{node.name}/{step}", given)
+        after = outputs[1 : 1 + count]
+        carried = _guarded(imp, node, flag, carried, after) if flag else after
         going = _truth(imp, outputs[0])
         if going is None:
-            raise imp.error(
-                f"whether iteration {step + 1} runs is only known at run time",
-                "Loops are unrolled at conversion: make the condition independent of the data.",
-                "E16002",
-            )
-        carried = outputs[1 : 1 + count]
+            again, going = _scalar(imp, outputs[0]), True
+            flag = imp.emit("LogicalAnd", [flag, again])[0] if flag else again
         for scan, value in zip(scans, outputs[1 + count :], strict=True):
             scan.append(value)
         step += 1
