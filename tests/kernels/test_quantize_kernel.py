@@ -32,3 +32,20 @@ def test_ascend_quant_and_dequant(run_op: Any, chip: str) -> None:
     word = np.asarray([0.0021], np.float32).view(np.uint32).astype(np.uint64)
     (got,), (want,) = run_op("AscendDequant", [sums, word], chip, const=[1], dtype=0)
     np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("chip", ["Ascend310P3", "Ascend910A", "Ascend910B2"])
+@pytest.mark.parametrize("dtype", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "fmt"), [((5, 32), None), ((20, 48), None), ((2, 32, 5, 7), "NC1HWC0"), ((2, 24, 4, 8), None)], ids=str
+)
+def test_dequantisation_per_channel(
+    run_op: Any, chip: str, dtype: int, shape: tuple[int, ...], fmt: str | None
+) -> None:
+    rng = np.random.default_rng(0)
+    sums = rng.integers(-(2**20), 2**20, shape).astype(np.int32)
+    scales = rng.uniform(1e-4, 1e-3, shape[1]).astype(np.float32)
+    words = scales.view(np.uint32).astype(np.uint64)
+    formats = (fmt,) if fmt else ()
+    (got,), (want,) = run_op("AscendDequant", [sums, words], chip, formats=formats, dtype=dtype, relu_flag=True)
+    np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=1e-3 if dtype else 1e-6)
