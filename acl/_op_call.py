@@ -72,7 +72,7 @@ def _spec(desc: TensorDesc, what: str) -> TensorSpec | int | None:
             return errors.bad(f"{what} format", number, "a format number, such as 0 (NCHW), 1 (NHWC) or 2 (ND)")
     logical = tuple(desc.origin_dims if desc.origin_dims is not None else desc.dims)
     origin = FORMATS.get(desc.origin_format if desc.origin_format is not None else desc.format, "ND")
-    storage = FORMATS.get(desc.storage_format, "ND") if desc.storage_format is not None else origin
+    storage = FORMATS.get(desc.storage_format if desc.storage_format is not None else desc.format, "ND")
     stored = tuple(desc.storage_dims) if desc.storage_dims is not None else tuple(desc.dims)
     least, most = _RANKS.get(storage, (0, len(stored)))
     if not least <= len(stored) <= most and -2 not in stored:
@@ -81,9 +81,45 @@ def _spec(desc: TensorDesc, what: str) -> TensorSpec | int | None:
             f"{what} is described as {storage} with the dimensions {list(stored)}: {storage} has {least} dimensions.",
             "acl.create_tensor_desc takes the dimensions in memory, acl.set_tensor_origin_shape those of the network.",
         )
+    if origin == storage and len(logical) == len(stored) and -2 not in stored and -1 not in stored:
+        origin, logical = _unfold(storage, stored)
     if storage in ("ND", "NCHW", "NHWC", "UNDEFINED") or storage == origin:
         return TensorSpec(stored, dtype, "ND" if origin == "UNDEFINED" else origin, const=desc.const)
+    if storage == "NC1HWC0" and origin == "NHWC" and len(logical) == 4:
+        origin, logical = "NCHW", (logical[0], logical[3], logical[1], logical[2])
+    if not _fits(storage, stored, logical):
+        return errors.fail(
+            errors.INVALID_PARAM,
+            f"{what} is described as {storage} {list(stored)}, which does not hold {origin} {list(logical)}.",
+            "acl.set_tensor_origin_shape and acl.set_tensor_storage_shape must describe the same tensor.",
+        )
     return TensorSpec(stored, dtype, storage, logical, origin, desc.const)
+
+
+def _fits(storage: str, stored: tuple[int, ...], logical: tuple[int, ...]) -> bool:
+    """Whether memory of such dimensions holds a tensor of these."""
+    if any(d < 0 for d in (*stored, *logical)):
+        return True  # some are not known yet
+    if storage == "NC1HWC0":
+        n, c1, h, w, c0 = stored
+        return len(logical) == 4 and c0 > 0 and (n, -(-logical[1] // c0), h, w) == (logical[0], c1, *logical[2:])
+    if storage == "FRACTAL_NZ":
+        *lead, columns, rows, m0, k0 = stored
+        if len(logical) != len(stored) - 2 or not m0 or not k0:
+            return False
+        return (*lead, rows, columns) == (*logical[:-2], -(-logical[-2] // m0), -(-logical[-1] // k0))
+    return storage != "FRACTAL_Z" or len(logical) == 4
+
+
+def _unfold(storage: str, stored: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """Format and dimensions of the tensor that fills such a memory; those of the memory where they are the same."""
+    if storage == "NC1HWC0":
+        n, c1, h, w, c0 = stored
+        return "NCHW", (n, c1 * c0, h, w)
+    if storage == "FRACTAL_NZ":
+        *lead, columns, rows, m0, k0 = stored
+        return "ND", (*lead, rows * m0, columns * k0)
+    return storage, stored
 
 
 def _specs(listed: Sequence[TensorDesc], what: str) -> list[TensorSpec | None] | int:
@@ -92,6 +128,12 @@ def _specs(listed: Sequence[TensorDesc], what: str) -> list[TensorSpec | None] |
         spec = _spec(desc, f"{what} {index}")
         if isinstance(spec, int):
             return spec
+        if spec is not None and spec.const is not None and len(spec.const) < spec.nbytes:
+            return errors.fail(
+                errors.INVALID_PARAM,
+                f"the constant of {what} {index} holds {len(spec.const)} B, its description says {spec.nbytes} B.",
+                "acl.set_tensor_const takes the bytes of all elements.",
+            )
         specs.append(spec)
     return specs
 

@@ -67,3 +67,50 @@ def test_what_no_rule_refused_is_an_exception_of_the_core(program: Program) -> N
     boolean = (12, [8], 2)
     ret = call("HuberLoss", [boolean, boolean], (12, [-1], 2)) or acl.rt.synchronize_stream(0)
     assert ret in (100021, 100022, 100023, 507015)
+
+
+def described(dims: list[int], number: int, origin: tuple[int, list[int]] | None) -> int:
+    desc = acl.create_tensor_desc(1, dims, number)
+    if origin is not None:
+        assert acl.set_tensor_origin_format(desc, origin[0]) == 0
+        assert acl.set_tensor_origin_shape(desc, origin[1]) == 0
+    return int(desc)
+
+
+FIVE, NZ, Z = [2, 1, 4, 4, 16], [2, 1, 16, 16], [1, 1, 16, 16]
+
+
+@pytest.mark.parametrize(
+    ("dims", "number", "origin"),
+    [(FIVE, 3, None), (FIVE, 3, (0, [2, 16, 4, 4])), (FIVE, 3, (0, [2, 11, 4, 4])), (FIVE, 3, (1, [2, 4, 4, 16])),
+     (NZ, 29, None), (NZ, 29, (2, [16, 32])), (NZ, 29, (2, [9, 17])), (Z, 4, (0, [16, 16, 1, 1]))],
+)  # fmt: skip
+def test_fractal_memory(program: Program, dims: list[int], number: int, origin: Any) -> None:
+    """The description of create_tensor_desc is that of the memory; an origin says what it stands for."""
+    values = np.random.default_rng(0).standard_normal(dims).astype(np.float16)
+    pointer, n = program.upload(values)
+    desc, buffer = described(dims, number, origin), acl.create_data_buffer(pointer, n)
+    assert acl.op.execute_v2("Relu", [desc], [buffer], [desc], [buffer], 0, 0) == 0
+    assert acl.rt.synchronize_stream(0) == 0
+    result = program.download(pointer, n, np.float16).reshape(dims)
+    whole = origin is None or np.prod(origin[1]) == values.size
+    assert np.array_equal(result, np.maximum(values, 0)) or not whole
+
+
+@pytest.mark.parametrize(
+    ("dims", "number", "origin"),
+    [(FIVE, 3, (0, [16])), (FIVE, 3, (0, [2, 17, 4, 4])), (FIVE, 3, (1, [2, 16, 4, 4])), (NZ, 29, (2, [16])),
+     (NZ, 29, (2, [99, 99])), (NZ, 29, (2, [2, 16, 32])), (Z, 4, (0, [16, 16]))],
+)  # fmt: skip
+def test_memory_that_does_not_hold_its_origin(
+    program: Program, fails: Fails, dims: list[int], number: int, origin: Any
+) -> None:
+    desc, buffer = described(dims, number, origin), acl.create_data_buffer(program.empty(1 << 16), 1 << 16)
+    fails(acl.op.execute_v2("Relu", [desc], [buffer], [desc], [buffer], 0, 0), 100000, "does not hold")
+
+
+def test_a_constant_that_is_too_short(program: Program, fails: Fails) -> None:
+    desc, buffer = acl.create_tensor_desc(1, [8, 8], 2), acl.create_data_buffer(program.empty(128), 128)
+    data = bytes(16)
+    assert acl.set_tensor_const(desc, acl.util.bytes_to_ptr(data), 16) == 0
+    fails(acl.op.execute_v2("Relu", [desc], [buffer], [desc], [buffer], 0, 0), 100000, "16 B", "128 B")
