@@ -122,7 +122,7 @@ def _border(handle: int) -> BorderConfig:
     config = find(handle, BorderConfig, "dvpp_create_border_config")
     if config is None:
         raise _Refused(errors.INVALID_PARAM)
-    return config
+    return replace(config, values=list(config.values))  # a task keeps what was set when it was submitted
 
 
 def _fill_size(desc: PicDesc, width: int, height: int, rules: Rules) -> None:

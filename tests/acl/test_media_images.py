@@ -234,6 +234,23 @@ def test_border(program: MediaProgram) -> None:
     assert np.array_equal(program.planes(target)[:54], np.pad(given[:48], ((2, 4), (6, 8)), mode="edge"))
 
 
+def test_descriptions_that_change_after_the_call(program: MediaProgram) -> None:
+    """A task works with what was described when it was submitted."""
+    given = nv12(photo(64, 48))
+    border = media.dvpp_create_border_config()
+    program.ok(media.dvpp_set_border_config_border_type(border, 1))
+    program.ok(media.dvpp_set_border_config_left(border, 2))
+    source, target = program.picture(64, 48, data=given), program.picture(66, 48)
+    program.ok(media.dvpp_vpc_make_border_async(program.channel, source, target, border, program.stream))
+    for name in ("top", "bottom", "left", "right"):
+        program.ok(getattr(media, f"dvpp_set_border_config_{name}")(border, 1))
+    program.ok(media.dvpp_destroy_border_config(border))
+    for setter, value in (("width", 8), ("height", 8), ("width_stride", 16), ("height_stride", 8), ("size", 16)):
+        program.ok(getattr(media, f"dvpp_set_pic_desc_{setter}")(source, value))
+    program.sync()
+    assert np.array_equal(program.planes(target)[:48], np.pad(given[:48], ((0, 0), (2, 0)), mode="edge"))
+
+
 def test_histogram_table_and_pyramid(program: MediaProgram) -> None:
     given = nv12(photo(64, 48))
     source, hist = program.picture(64, 48, data=given), media.dvpp_create_hist()
