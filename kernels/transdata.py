@@ -11,6 +11,7 @@ from ascend_sim.ops.schema import OpCall, TensorSpec
 
 from ._filter_layout import filter_layout_launch
 from ._five_hd import five_hd_launch
+from ._five_hd8 import five_hd_bytes_launch
 from ._five_hd32 import five_hd_wide_launch
 from ._five_hd_pairs import five_hd_pairs_launch
 from ._five_hd_scalar import five_hd_scalar_launch
@@ -26,8 +27,10 @@ _PLAIN = ("NCHW", "ND")
 
 
 def _five_hd(x: TensorSpec, y: TensorSpec, soc: Soc) -> asc.Launch:
-    """NCHW <-> NC1HWC0: one vnchwconv of 16- or 32-bit elements; of halves of 32-bit ones where DMA does not bring the
-    rows of a plane; the scalar unit where there is none of 32 bits."""
+    """NCHW <-> NC1HWC0: one vnchwconv of 16- or 32-bit elements, four of bytes; of halves of 32-bit ones where DMA does
+    not bring the rows of a plane; the scalar unit where there is none of 32 bits."""
+    if item_bytes(x.dtype) == 1:
+        return five_hd_bytes_launch(x, y, soc)
     if item_bytes(x.dtype) != 4:
         return five_hd_launch(x, y, soc)
     if not legal(soc, "vnchwconv", "uint32"):
@@ -39,7 +42,7 @@ def _five_hd(x: TensorSpec, y: TensorSpec, soc: Soc) -> asc.Launch:
 @kernel("TransData")
 def plan_transdata(call: OpCall, soc: Soc) -> list[asc.Launch]:
     """NCHW or NHWC <-> NC1HWC0, ND <-> FRACTAL_NZ and NCHW -> FRACTAL_Z of 16-bit types, NCHW <-> NC1HWC0 and
-    FRACTAL_Z of 32-bit ones. Raises `NoKernel` for other pairs."""
+    FRACTAL_Z of 32-bit ones, NCHW <-> NC1HWC0 of bytes. Raises `NoKernel` for other pairs."""
     x, y = call.inputs[0], call.outputs[0]
     if x is None:
         raise NoKernel("no input")

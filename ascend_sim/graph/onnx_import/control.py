@@ -96,11 +96,13 @@ def loop(imp: Importer, node: OnnxNode) -> None:
     carried = list(node.inputs[2:])
     limit = imp.ints(node.input(0), "M")[0] if node.input(0) else UNROLL_LIMIT + 1
     going = _truth(imp, node.input(1)) if node.input(1) else True
-    flag = ""  # whether the iterations still run, where only the data say so
-    if going is None:
-        going, flag = True, _scalar(imp, node.input(1))
     count = len(carried)
     scans: list[list[str]] = [[] for _ in range(len(body.output) - 1 - count)]
+    flag = ""  # whether the iterations still run, where only the data say so
+    if going is None:
+        if scans or limit > GUARDED_LIMIT:
+            raise imp.moving(node.input(1), "cond")
+        going, flag = True, _scalar(imp, node.input(1))
     step = 0
     while going and step < limit:
         if flag and (limit > GUARDED_LIMIT or scans):
