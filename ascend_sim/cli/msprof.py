@@ -7,10 +7,10 @@ options choose what is written. ``msprof op simulator`` is `ascend_sim.cli.op_si
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shlex
-import sys
 from pathlib import Path
 
 from ascend_sim.cli.errors import CommandError
@@ -70,16 +70,20 @@ def _usage() -> str:
     for name, (words, default) in OPTIONS.items():
         takes = "{" + ",".join(words) + "}" if words else "..."
         lines.append(f"  --{name}={takes}" + (f"  ({default})" if default else ""))
+    lines.append("  --json  the result as the last line, for programs (not an option of msprof itself)")
     known = "\n".join(lines)
     return f"usage: msprof [--option=value ...] PROGRAM [arguments]\n\noptions (default):\n{known}\n\n{EPILOG}"
 
 
 def _split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
-    options = {name: default for name, (_, default) in OPTIONS.items()}
+    options = {"json": "off"} | {name: default for name, (_, default) in OPTIONS.items()}
     for at, word in enumerate(arguments):
         if not word.startswith("--"):
             return options, arguments[at:]
         name, eq, value = word[2:].partition("=")
+        if word == "--json":
+            options["json"] = "on"
+            continue
         if name in OFFLINE:
             raise CommandError(f"{word}: profiles are written complete, there is nothing to {name}")
         if name not in OPTIONS:
@@ -134,9 +138,9 @@ def _profile(script: Path, module: bool, rest: list[str], folder: Path, options:
     from ascend_sim.profiling.store import EventStore
     from ascend_sim.runtime.system import system
 
-    store = EventStore()
-    print("[INFO] Start profiling....")
-    sys.stdout.flush()
+    store, machine = EventStore(), options["json"] == "on"
+    if not machine:
+        print("[INFO] Start profiling....", flush=True)
     try:
         code = record(store, script, rest, module)
     finally:
@@ -145,5 +149,8 @@ def _profile(script: Path, module: bool, rest: list[str], folder: Path, options:
         counters = options["ai-core"] == "on" and options["task-time"] in ("on", "l1", "l2", "l3")
         chosen = msprof.Contents(counters=counters, metrics=options["aic-metrics"] or msprof.DEFAULT_METRICS)
         written = msprof.write(store, system().soc, folder, contents=chosen)
-    print(f"[INFO] Process profiling data complete. Data is saved in {written.resolve()}")
+    if machine:
+        print(json.dumps({"exit": code, "profile": str(written.resolve()), "kernels": len(list(store.kernels()))}))
+    else:
+        print(f"[INFO] Process profiling data complete. Data is saved in {written.resolve()}")
     return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ USAGE = """usage: msprof op simulator [--option=value ...] PROGRAM [arguments]
   --launch-count=N       how many launches (1 to 5000, default 1)
   --core-id="0|3"        only these cores
   --output=DIR           where OPPROF_* goes (default: here)
+  --json                 the result as the last line, for programs (not an option of msprof itself)
   --aic-metrics, --mstx, --mstx-include, --timeout, --dump   accepted; everything is recorded in any case
 
 example: msprof op simulator --soc-version=Ascend910B2 --kernel-name=add python3 kernel.py"""
@@ -63,10 +65,16 @@ def main(arguments: list[str]) -> int:
         names = ", ".join(dict.fromkeys(k.type or k.name for k in everything)) or "none"
         raise CommandError(f"no launch matches --kernel-name={pattern!r}; launched: {names}")
     written = op_simulator.write(kernels, folder, cores=cores)
+    machine, results = options["json"] == "on", []
     for kernel in kernels:
         found, timing = op_simulator.cores_of(kernel, set(cores))
         rows = [[c.name, f"{timing.us:.2f}", f"{max((s.end for s in c.slices), default=0) / 1e6:.2f}"] for c in found]
-        print(f"{kernel.name}\n" + render(["core_name", "duration_time(us)", "running_time(us)"], rows))
+        results.append({"name": kernel.name, "type": kernel.type, "us": timing.us, "cores": [row[0] for row in rows]})
+        if not machine:
+            print(f"{kernel.name}\n" + render(["core_name", "duration_time(us)", "running_time(us)"], rows))
+    if machine:
+        print(json.dumps({"exit": code, "profile": str(written.resolve()), "kernels": results}))
+        return code
     print(f"[INFO] Profiling data is saved in {written.resolve()}")
     return code
 
@@ -77,14 +85,17 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def _split(arguments: list[str]) -> tuple[dict[str, str] | None, list[str]]:
-    options = dict(DEFAULTS)
+    options = DEFAULTS | {"json": "off"}
     for at, word in enumerate(arguments):
         if word in ("-h", "--help"):
             return None, []
         if not word.startswith("--"):
             return options, arguments[at:]
         name, eq, value = word[2:].partition("=")
-        if name not in options or not eq:
+        if word == "--json":
+            options["json"] = "on"
+            continue
+        if name not in DEFAULTS or not eq:
             raise CommandError(f"{word}: expected one of " + ", ".join(f"--{n}=..." for n in DEFAULTS))
         options[name] = value
     return (options, []) if options["application"] else (None, [])

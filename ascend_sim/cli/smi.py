@@ -47,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:  # no such chip, or a wrong ASCEND_SIM_DEVICES
         raise CommandError(str(error)) from error
     if args.json:
-        print(json.dumps({"soc": chip.name, "devices": devices}, indent=1))
+        shown = [_one(devices, args.npu)] if args.type else devices
+        print(json.dumps({"soc": chip.name, "devices": shown}, indent=1))
     elif args.listing:
         print(_listing(devices))
     elif args.mapping:

@@ -110,3 +110,15 @@ def test_missing_files_and_kernels(program: Path, tmp_path: Path, capsys: pytest
     empty.write_text("x = 1\n")
     code, out, _ = run(capsys, empty)
     assert code == 1 and "no kernel was launched" in out
+
+
+def test_msprof_op_simulator_says_its_result_to_programs(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["msprof", "op", "simulator", f"--output={out}", "--json", str(program)]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    (kernel,) = result["kernels"]
+    assert (result["exit"], kernel["name"], kernel["cores"]) == (0, "double", ["core0.veccore0"])
+    assert kernel["us"] > 0
+    assert [str(f.resolve()) for f in out.glob("OPPROF_*")] == [result["profile"]]

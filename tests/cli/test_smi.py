@@ -86,3 +86,4 @@ def test_a_running_program_then_the_last_one(place: Path, tmp_path: Path, capsys
     assert "app.py" not in out.out and "last run (app.py)" in out.err
     report = json.loads(show(capsys, "--json"))
     assert report["soc"] == "Ascend310P3" and report["devices"][1]["last"][0]["peak"] >= 3 << 20
+    assert json.loads(show(capsys, "-t", "usages", "-i", "1", "--json"))["devices"] == report["devices"][1:2]

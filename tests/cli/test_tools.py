@@ -149,6 +149,14 @@ def test_msprof_takes_both_ways_to_name_the_program(way: str, app: Path, tmp_pat
     assert "aic_l2_read_bw(GB/s)" in summary.read_text()
 
 
+def test_msprof_says_its_result_to_programs(app: Path, tmp_path: Path) -> None:
+    done = outside("msprof", f"--output={tmp_path / 'out'}", "--json", "python3", str(app), "3")
+    assert "[INFO]" not in done.stdout and "copied" in done.stdout
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["exit"] == done.returncode == 0 and result["kernels"] == 0
+    assert Path(result["profile"]).match("PROF_*")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
