@@ -11,13 +11,13 @@ import numpy as np
 
 from ascend_sim import asc
 from ascend_sim.isa.layout import ceil_div
-from ascend_sim.ops.registry import NoKernel, kernel
-from ascend_sim.ops.schema import ITEM_BITS, OpCall, TensorSpec
+from ascend_sim.ops.registry import NoKernel, find_kernel, kernel
+from ascend_sim.ops.schema import ITEM_BITS, OpCall, TensorSpec, freeze_attrs
 
 from ._arguments import conv_arguments
 from ._cube import cube_buffers, cube_code, cube_kind, nd2nz
 from ._exit import plan_exit
-from ._layouts import around
+from ._layouts import around, rewire
 from ._matmul import MatmulPlan, Source, kinds_of, matmul_kernel
 from ._matmul_tiling import MatmulProblem, align, tile
 from ._mix import work_bytes
@@ -43,8 +43,24 @@ def plan_matmul(call: OpCall, soc: Soc) -> list[asc.Launch]:
     trans = bool(call.attr(flags[0], False)), bool(call.attr(flags[1], False))
     if call.type == "GEMM":
         call = _gemm(call)
+    if a.dtype == "int8" and call.outputs[0].dtype == "int32" and soc.chip.split_cores:
+        return _integers(call, soc, trans)
     wanted, out = _formats(call, soc)
     return around(call, soc, wanted, out, lambda inner, s: _launches(inner, s, *trans))
+
+
+def _integers(call: OpCall, soc: Soc, trans: tuple[bool, bool]) -> list[asc.Launch]:
+    """A product of int8 whose sums leave as they are: the quantised product without scales."""
+    plan = find_kernel("QuantBatchMatmulV3")
+    a, b, bias, *more = [*call.inputs, None][: max(len(call.inputs), 3)]
+    if plan is None or any(s is not None for s in more) or call.attr("epilogue", ()):
+        raise NoKernel("a product of int8 with an epilogue")
+    if any(s is not None and s.format in FORMATS for s in (a, b, call.outputs[0])):
+        raise NoKernel("a product of int8 in fractals")
+    inputs = (a, b, TensorSpec((1,), "uint64"), None, bias)
+    attrs = freeze_attrs({"transpose_x1": trans[0], "transpose_x2": trans[1]})
+    launches = plan(OpCall("QuantBatchMatmulV3", inputs, call.outputs, attrs), soc)
+    return [rewire(launch, {("in", 4): ("in", 2)}) for launch in launches]
 
 
 def _gemm(call: OpCall) -> OpCall:
@@ -158,9 +174,7 @@ def _launches(call: OpCall, soc: Soc, trans_a: bool, trans_b: bool) -> list[asc.
         raise NoKernel(f"bias of {bias.logical_shape} for {n} columns")
     steps = tuple(call.attr("epilogue", ()))
     operands = conv_arguments(call, "a", "b")
-    problem = MatmulProblem(
-        m, k, n, batch, item, trans_a, trans_b, source_a.fractal, bias is not None
-    )
+    problem = MatmulProblem(m, k, n, batch, item, trans_a, trans_b, source_a.fractal, bias is not None)
     parts = 1 if steps or not rows else parts_of_k(problem, soc)
     if parts > 1:
         size, a_of = k // parts, tuple(range(parts))
