@@ -176,10 +176,12 @@ class _EagerTask(OpTask):
 
 
 def launch(kernels: Sequence[Kernel], stream: Stream, addresses: Sequence[int]) -> None:
-    """Enqueue operators one after the other, each charged as a call of ``acl.op``."""
+    """Enqueue the operators of one call of the framework: its own share of host time once, then each as a call of
+    ``acl.op``."""
     thread = host()
     device = stream.device
     machine = device.system
+    thread.now += machine.costs["framework"]
     cost = machine.costs["launch"]
     for kernel in kernels:
         start = thread.now

@@ -197,6 +197,7 @@ class Launch:
 class Host:
     api_us: float = figure("us", "a cheap runtime call")
     launch_us: float = figure("us", "enqueue of one kernel")
+    eager_us: float = figure("us", "one operator called from PyTorch, enqueue of its kernel included")
     memcpy_call_us: float = figure("us", "synchronous copy, besides its transfer")
     memcpy_async_us: float = figure("us")
     event_us: float = figure("us")

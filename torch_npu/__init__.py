@@ -16,7 +16,7 @@ if "torch_npu.build" not in getattr(sys, "orig_argv", []):
 
     _setup.install()
 
-    from torch_npu import distributed, npu, optim, profiler, utils
+    from torch_npu import _C, distributed, npu, optim, profiler, utils
     from torch_npu._ops import *  # noqa: F403
     from torch_npu.npu import config
 

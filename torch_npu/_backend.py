@@ -38,10 +38,15 @@ class Backend:
         self.capture: Any = None  # the graph that records launches, if any
         self.blocking = os.environ.get("ASCEND_LAUNCH_BLOCKING") == "1"
 
+    def forked(self) -> None:
+        """In a child process: the devices are the parent's, using them here is an error (`context` says it)."""
+        self._opened = False
+        self._streams.clear()
+
     # -- devices
 
     def devices(self) -> list[int]:
-        if self._devices is None:
+        if self._devices is None or not self._opened:  # fixed from the first use of a device on
             self._devices = visible_devices()
         return self._devices
 
@@ -53,15 +58,18 @@ class Backend:
 
     def context(self, device: int) -> Any:
         if not self._opened:
-            self._opened = True
             from torch_npu import _setup
+            from torch_npu.npu import devices
 
+            devices._lazy_init()
+            self._opened = True
             _setup.ext.use_flash_attention(bool(_sim.soc().chip.split_cores))
         return _eager.open_device(self.physical(device))
 
     # -- memory
 
     def segment_alloc(self, device: int, nbytes: int) -> int:
+        self.context(device)
         return _eager.segment_alloc(self.physical(device), nbytes)
 
     def segment_free(self, device: int, address: int) -> None:
@@ -88,6 +96,9 @@ class Backend:
                 raise RuntimeError(f"stream {number} of npu:{device} does not exist")
             found = self._streams[device, number] = context.default_stream
         return found
+
+    def has_stream(self, device: int, number: int) -> bool:
+        return number == 0 or (device, number) in self._streams
 
     def new_stream(self, device: int, priority: int) -> int:
         context = self.context(device)
@@ -164,6 +175,7 @@ class Backend:
 
 
 backend = Backend()
+os.register_at_fork(after_in_child=backend.forked)
 
 
 def soc() -> Any:

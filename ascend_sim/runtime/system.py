@@ -87,6 +87,7 @@ class System:
                 "none": 0.0,
                 "api": host.api_us,
                 "launch": host.launch_us,
+                "framework": max(host.eager_us - host.launch_us, 0.0),  # of PyTorch itself, an operator
                 "memcpy": host.memcpy_call_us,
                 "memcpy_async": host.memcpy_async_us,
                 "event": host.event_us,

@@ -111,7 +111,13 @@ def test_custom_operators():
 def test_formats_are_remembered():
     x = torch.randn(4, 4).npu()
     assert torch_npu.get_npu_format(x) == 2
-    assert torch_npu.get_npu_format(torch_npu.npu_format_cast(x, 29)) == 29
+    with pytest.warns(UserWarning, match="base format"):
+        assert torch_npu.get_npu_format(torch_npu.npu_format_cast(x, 29)) == 2
+    torch_npu.npu.config.allow_internal_format = True
+    try:
+        assert torch_npu.get_npu_format(torch_npu.npu_format_cast(x, 29)) == 29
+    finally:
+        torch_npu.npu.config.allow_internal_format = False
 
 
 def test_profile_has_the_kernels(tmp_path):

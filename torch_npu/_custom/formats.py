@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from typing import Any
 
 import torch
+
+from torch_npu.npu.options import get_option
 
 __all__ = [
     "copy_memory_",
@@ -21,6 +24,7 @@ __all__ = [
 # aclFormat numbers
 ND, NCHW, NHWC, NC1HWC0, FRACTAL_Z, FRACTAL_NZ = 2, 0, 1, 3, 4, 29
 _KNOWN = {-1, 0, 1, 2, 3, 4, 12, 27, 29, 30, 32, 33}
+_PLAIN = {-1, 0, 1, 2, 27, 30}
 _by_id: dict[int, tuple[Any, int]] = {}
 
 
@@ -37,12 +41,26 @@ def get_npu_format(tensor: torch.Tensor) -> int:
     return NCHW if tensor.dim() == 4 else ND
 
 
+def _allowed(tensor: torch.Tensor, number: int) -> int:
+    """Blocked formats need ``torch.npu.config.allow_internal_format``; without it a tensor keeps the plain one."""
+    if number in _PLAIN or get_option("ALLOW_INTERNAL_FORMAT") == "enable":
+        return number
+    warnings.warn(
+        "Cannot create tensor with internal format while allow_internel_format=False, "
+        "tensor will be created with base format.",
+        UserWarning,
+        stacklevel=3,
+    )
+    return NCHW if tensor.dim() == 4 else ND
+
+
 def npu_format_cast(tensor: torch.Tensor, acl_format: Any, customize_dtype: Any = None, **_: Any) -> torch.Tensor:
     """A tensor with the same values in another storage format. The storage stays plain: what a kernel would read in
     blocks is laid out when it runs."""
     number = int(acl_format) if not isinstance(acl_format, torch.Tensor) else get_npu_format(acl_format)
     if number not in _KNOWN:
         raise RuntimeError(f"unknown format {number}; expected one of {sorted(_KNOWN)}, error code is 100002")
+    number = _allowed(tensor, number)
     result = tensor.clone() if not tensor.requires_grad else tensor * 1
     _remember(result, number)
     return result
@@ -50,7 +68,7 @@ def npu_format_cast(tensor: torch.Tensor, acl_format: Any, customize_dtype: Any 
 
 def npu_format_cast_(tensor: torch.Tensor, acl_format: Any) -> torch.Tensor:
     number = int(acl_format) if not isinstance(acl_format, torch.Tensor) else get_npu_format(acl_format)
-    _remember(tensor, number)
+    _remember(tensor, _allowed(tensor, number))
     return tensor
 
 

@@ -22,6 +22,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
@@ -720,6 +721,18 @@ at::Tensor fetch(const at::Tensor& self) {
   return out;
 }
 
+// Source and target of a copy that the device can convert by itself (complex numbers as pairs); undefined when it
+// cannot.
+std::pair<at::Tensor, at::Tensor> comparable(const at::Tensor& source, const at::Tensor& dst) {
+  if (source.is_conj() || source.is_neg() || dst.is_conj() || dst.is_neg() || source.is_complex() != dst.is_complex()) {
+    return {};
+  }
+  if (source.is_complex()) {
+    return {at::native::view_as_real(source), at::native::view_as_real(dst)};
+  }
+  return {source, dst};
+}
+
 void to_device(const at::Tensor& source, const at::Tensor& dst, bool async) {
   int device = dst.device().index();
   DeviceScope scope(device);
@@ -728,6 +741,15 @@ void to_device(const at::Tensor& source, const at::Tensor& dst, bool async) {
   if (ready) {
     move_bytes(dst.mutable_data_ptr(), source.const_data_ptr(), bytes_of(source), 1, async, is_pinned(source.const_data_ptr()), device);
     return;
+  }
+  if (async && plain(source) && is_pinned(source.const_data_ptr())) {
+    auto [from, to] = comparable(source, dst);
+    if (from.defined()) {  // the bytes as they are; the device converts them, the host does not wait
+      auto arrived = at::empty_strided(from.sizes(), from.strides(), from.options().device(dst.device()).pinned_memory(false));
+      move_bytes(arrived.mutable_data_ptr(), from.const_data_ptr(), bytes_of(from), 1, true, true, device);
+      at::_copy_from(arrived.expand(to.sizes()), to, true);
+      return;
+    }
   }
   auto target = plain(dst) ? dst : at::empty(dst.sizes(), dst.options().memory_format(c10::MemoryFormat::Contiguous));
   auto staged = at::empty_strided(target.sizes(), target.strides(), target.options().device(c10::kCPU));
@@ -780,6 +802,16 @@ void copy_dispatch(const c10::OperatorHandle& op, Stack* stack) {
                source.device().index());
     return;
   }
+  if (async && plain(dst) && is_pinned(dst.const_data_ptr())) {
+    auto [from, to] = comparable(source, dst);
+    if (from.defined()) {  // the device converts, the host does not wait
+      DeviceScope scope(source.device().index());
+      auto ready_one = at::empty_strided(to.sizes(), to.strides(), to.options().device(source.device()).pinned_memory(false));
+      at::_copy_from(from.expand(to.sizes()), ready_one, true);
+      move_bytes(to.mutable_data_ptr(), ready_one.const_data_ptr(), bytes_of(to), 2, true, true, source.device().index());
+      return;
+    }
+  }
   auto fetched = fetch(source);
   dst.copy_(fetched);
 }
@@ -799,6 +831,7 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
   allocator()->recordStream(self.storage().data_ptr(), stream);
 }
 
+bool is_set_to(const at::Tensor& self, const at::Tensor& other) { return at::native::is_set_to(self, other); }
 at::Tensor view_as_complex(const at::Tensor& self) { return at::native::view_as_complex(self); }
 at::Tensor view_as_real(const at::Tensor& self) { return at::native::view_as_real(self); }
 at::Tensor unfold(const at::Tensor& self, int64_t dim, int64_t size, int64_t step) {
@@ -839,6 +872,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage", &set_storage);
   m.impl("set_.source_Tensor", &set_tensor);
   m.impl("set_", &set_nothing);
+  m.impl("is_set_to", &is_set_to);
   m.impl("_copy_from", torch::CppFunction::makeFromBoxedFunction<&copy_dispatch>());
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
   m.impl("_local_scalar_dense", &local_scalar);

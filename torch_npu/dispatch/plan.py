@@ -281,6 +281,8 @@ class Plan:
             return
         if target.numel == 0:
             return
+        if any(n > 1 and s == 0 for n, s in zip(target.shape, target.strides, strict=True)):
+            raise NoPlan("elements of the target share memory")
         value = self.broadcast(self.cast(value, target.dtype), target.shape)
         same = value.strides == target.strides or (value.is_contiguous and target.is_contiguous)
         if same and self._bind(value, target):

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.distributed.distributed_c10d as c10d
 from torch.distributed import ProcessGroup, ProcessGroupGloo
 from torch.futures import Future
 
@@ -79,6 +80,13 @@ class ProcessGroupHCCL(ProcessGroup):
 
     def getBackendName(self) -> str:
         return "hccl"
+
+    @property
+    def group_name(self) -> str:
+        """The name under which functional collectives find the group."""
+        return str(c10d._world.pg_names[self])
+
+    pg_name = group_name
 
     @property
     def supports_splitting(self) -> bool:
@@ -176,11 +184,13 @@ class ProcessGroupHCCL(ProcessGroup):
 
     all_gather_single = _allgather_base
 
-    def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+    def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         result = None
         for output, given in zip(outputs, inputs, strict=True):
             result = self._allgather_base(output, given)
         return result
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     def reduce(self, tensors: Any, opts: Any = None) -> Any:
         opts = opts or dist.ReduceOptions()
@@ -213,11 +223,15 @@ class ProcessGroupHCCL(ProcessGroup):
         return self._run("reduce_scatter", given.nbytes, output,
                          lambda host: self._reduce_scatter(output, [given], operation, host))  # fmt: skip
 
-    def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+    reduce_scatter_single = _reduce_scatter_base
+
+    def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         result = None
         for output, given in zip(outputs, inputs, strict=True):
             result = self._reduce_scatter_base(output, given, opts)
         return result
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Any:
         opts = opts or dist.GatherOptions()

@@ -1,6 +1,6 @@
 """``torch.npu``: devices, streams, events, memory, random numbers, mixed precision, options, graphs."""
 
-from torch_npu.npu import amp, memory, options, random, streams, tensors
+from torch_npu.npu import aclnn, amp, memory, options, random, streams, tensors
 from torch_npu.npu import devices as _utils
 from torch_npu.npu import devices as utils
 from torch_npu.npu.amp.autocast_mode import (
@@ -32,13 +32,7 @@ from torch_npu.npu.streams import *  # noqa: F403
 from torch_npu.npu.streams import Event, ExternalEvent, ExternalStream, Stream, StreamContext, SyncLaunchStream, stream
 from torch_npu.npu.tensors import *  # noqa: F403
 
-
-def npurt() -> object:
-    """The runtime's functions, as ``acl.rt`` has them."""
-    import acl
-
-    return acl.rt
-
+utils.StreamContext = StreamContext  # type: ignore[attr-defined]  # programs name it there too
 
 __all__ = [
     "BFloat16Storage", "BFloat16Tensor", "BoolStorage", "BoolTensor", "ByteStorage", "ByteTensor", "CharStorage",

@@ -143,7 +143,7 @@ def get_device_name(device: Any = None) -> str:
 
 
 class _NPUDeviceProperties:
-    """What torch_npu says of a device; fields without meaning on an NPU are there with neutral values."""
+    """What torch_npu says of a device; fields without meaning on an NPU are None."""
 
     def __init__(self, name: str, total_memory: int, cube: int, vector: int, l2: int) -> None:
         self.name = name
@@ -151,13 +151,12 @@ class _NPUDeviceProperties:
         self.cube_core_num = cube
         self.vector_core_num = vector
         self.L2_cache_size = l2
-        self.major = self.minor = 0
-        self.is_multi_gpu_board = self.is_integrated = 0
+        self.major = self.minor = None
+        self.is_multi_gpu_board = self.is_integrated = None
         self.multi_processor_count = 0
-        self.max_threads_per_multi_processor = 0
-        self.warp_size = 0
-        self.regs_per_multiprocessor = 0
-        self.gcnArchName = self.uuid = ""
+        self.max_threads_per_multi_processor = self.warp_size = self.regs_per_multiprocessor = None
+        self.gcnArchName = None
+        self.uuid = ""
 
     def __repr__(self) -> str:
         return (
@@ -180,7 +179,8 @@ def get_device_capability(device: Any = None) -> tuple[int, int] | None:
     given = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY")
     if given:
         major, _, minor = given.partition(".")
-        return int(major), int(minor or 0)
+        if major.isdigit() and minor.isdigit():
+            return int(major), int(minor)
     return None
 
 
@@ -209,6 +209,8 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
         if debug_mode not in names:
             raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
         debug_mode = names[debug_mode]
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
     _state["sync_debug"] = debug_mode
 
 
@@ -225,8 +227,8 @@ def ipc_collect() -> None:
     """Nothing is shared between processes here."""
 
 
-def current_blas_handle() -> int:
-    raise RuntimeError("current_blas_handle is not supported on NPU" + pta_error(ErrCode.NOT_SUPPORT))
+def current_blas_handle() -> None:
+    """There is no such handle on an NPU."""
 
 
 def stress_detect(mode: int = 0) -> int:
@@ -250,14 +252,20 @@ def restart_device(device_id: int, rebuild_all_resources: bool = False) -> None:
 _limits: dict[int, dict[str, int]] = {}
 
 
-def set_device_limit(device: Any, cube_num: int = -1, vector_num: int = -1) -> None:
+def _numbered(device: Any) -> int:
+    if not isinstance(device, int) or isinstance(device, bool):
+        raise TypeError(f"device must be an int, but got {type(device).__name__}" + pta_error(ErrCode.TYPE))
+    return _checked(device)
+
+
+def set_device_limit(device: int, cube_num: int = -1, vector_num: int = -1) -> None:
     """Remembers how many cores kernels may use; the cores of the simulated chip are not divided."""
-    _limits[_checked(device)] = {"cube_core_num": cube_num, "vector_core_num": vector_num}
+    _limits[_numbered(device)] = {"cube_core_num": cube_num, "vector_core_num": vector_num}
 
 
-def get_device_limit(device: Any) -> dict[str, int]:
+def get_device_limit(device: int) -> dict[str, int]:
+    given = _limits.get(_numbered(device), {})
     properties = get_device_properties(device)
-    given = _limits.get(_checked(device), {})
     cube, vector = given.get("cube_core_num", -1), given.get("vector_core_num", -1)
     return {
         "cube_core_num": properties.cube_core_num if cube < 0 else cube,

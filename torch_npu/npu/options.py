@@ -97,6 +97,12 @@ def finalize_dump() -> None:
 
 def set_op_timeout_ms(timeout: int) -> None:
     """Operators of a simulated chip do not hang; accepted."""
+    if not isinstance(timeout, int):
+        raise TypeError(f"timeout must be an int, got {type(timeout).__name__}" + pta_error(ErrCode.TYPE))
+    if timeout < 0:
+        raise OverflowError("can't convert negative value to unsigned int")
+    if timeout >= 1 << 32:
+        raise OverflowError("Overflow when unpacking unsigned int")
 
 
 _overflow = [False]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from typing import Any
 
 import torch
@@ -9,6 +11,18 @@ import torch
 from torch_npu import _setup
 from torch_npu._backend import backend
 from torch_npu.npu.devices import _get_device_index, _lazy_init, current_device
+from torch_npu.utils._error_code import ErrCode, pta_error
+
+_DEVICE_TYPE = 20  # torch's number of the device type that "npu" renames
+
+
+def _check(number: int, device: int, device_type: int) -> None:
+    """RuntimeError when there is no such stream."""
+    exists = 0 <= device < backend.device_count() and backend.has_stream(device, number)
+    if device_type != _DEVICE_TYPE or not exists:
+        raise RuntimeError(
+            f"there is no stream {number} of device {device}, device type {device_type}" + pta_error(ErrCode.PARAM)
+        )
 
 
 class Stream(torch.Stream):
@@ -18,8 +32,9 @@ class Stream(torch.Stream):
         _lazy_init()
         if "stream_id" in kwargs:
             index = kwargs.get("device_index", 0)
+            _check(kwargs["stream_id"], index, kwargs.get("device_type", _DEVICE_TYPE))
             made = super().__new__(cls, stream_id=kwargs["stream_id"], device_index=index,
-                                   device_type=kwargs.get("device_type", 20))  # fmt: skip
+                                   device_type=_DEVICE_TYPE)  # fmt: skip
             return made  # type: ignore[no-any-return]
         index = _get_device_index(device, optional=True)
         return super().__new__(cls, torch.device("npu", index), priority=priority)  # type: ignore[no-any-return]
@@ -88,8 +103,26 @@ class ExternalStream(Stream):
 
     def __new__(cls, stream_ptr: int, device: Any = None, **kwargs: Any) -> ExternalStream:
         index = _get_device_index(device, optional=True)
-        made = Stream.__new__(cls, stream_id=stream_ptr, device_index=index)
+        made = torch.Stream.__new__(cls, stream_id=stream_ptr, device_index=index, device_type=_DEVICE_TYPE)
         return made  # type: ignore[return-value]
+
+    def synchronize(self) -> None:
+        raise RuntimeError(
+            "NPUStream::synchronize is not supported for an external stream: whoever made it waits for it"
+            + pta_error(ErrCode.NOT_SUPPORT)
+        )
+
+    def query(self) -> bool:
+        raise RuntimeError("Cannot query an external stream" + pta_error(ErrCode.NOT_SUPPORT))
+
+    @property
+    def npu_stream(self) -> int:
+        if os.environ.get("PER_STREAM_QUEUE") == "1" and os.environ.get("TASK_QUEUE_ENABLE", "1") != "0":
+            raise RuntimeError(
+                "an external stream with PER_STREAM_QUEUE=1 is not supported in NPUStream::stream()"
+                + pta_error(ErrCode.NOT_SUPPORT)
+            )
+        return int(self.stream_id)
 
 
 class Event:
@@ -217,3 +250,31 @@ def get_stream_limit(stream: Any) -> dict[str, int]:
 
 def reset_stream_limit(stream: Any) -> None:
     """Takes back `set_stream_limit`."""
+
+
+class _Runtime:
+    """``torch.npu.npurt()``: streams for libraries that make their own, by address as in C; codes are those of acl."""
+
+    def __getattr__(self, name: str) -> Any:
+        import acl
+
+        return getattr(acl.rt, name)
+
+    @staticmethod
+    def npuStreamCreate(pointer: int) -> int:
+        """Store the number of a new stream of the current device at the address ``pointer``."""
+        ctypes.c_void_p.from_address(pointer).value = backend.new_stream(current_device(), 0)
+        return 0
+
+    @staticmethod
+    def npuStreamDestroy(stream: int) -> int:
+        """Wait for a stream; its number is not given out again."""
+        device = current_device()
+        if not backend.has_stream(device, stream):
+            return 107003
+        backend.synchronize_stream(device, stream)
+        return 0
+
+
+def npurt() -> _Runtime:
+    return _Runtime()

@@ -27,19 +27,24 @@ class _Meta(type):
         return torch.empty(args if args else (0,), dtype=cls.dtype, device="npu")
 
 
-def _storage(dtype: torch.dtype) -> Any:
-    def make(*args: Any) -> torch.TypedStorage:
-        size = args[0] if args and isinstance(args[0], int) else 0
-        data = torch.empty(size, dtype=dtype, device="npu")
-        if args and not isinstance(args[0], int):
-            data = torch.as_tensor(args[0]).to(device="npu", dtype=dtype)
-        return torch.TypedStorage(wrap_storage=data.untyped_storage(), dtype=dtype, _internal=True)
+class _StorageMeta(type):
+    dtype: torch.dtype
 
-    return make
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, torch.TypedStorage) and value.device.type == "npu" and value.dtype == cls.dtype
+
+    def __call__(cls, *args: Any, **_: Any) -> Any:
+        size = args[0] if args and isinstance(args[0], int) else 0
+        data = torch.empty(size, dtype=cls.dtype, device="npu")
+        if args and not isinstance(args[0], int):
+            data = torch.as_tensor(args[0]).to(device="npu", dtype=cls.dtype)
+        return torch.TypedStorage(wrap_storage=data.untyped_storage(), dtype=cls.dtype, _internal=True)
 
 
 for _name, _dtype in _TYPES.items():
     globals()[f"{_name}Tensor"] = _Meta(f"{_name}Tensor", (), {"dtype": _dtype, "__module__": "torch.npu"})
-    globals()[f"{_name}Storage"] = _storage(_dtype)
+    globals()[f"{_name}Storage"] = _StorageMeta(
+        f"{_name}Storage", (), {"dtype": _dtype, "__module__": "torch.npu"}
+    )
 
 __all__ = [f"{n}{kind}" for n in _TYPES for kind in ("Tensor", "Storage")]

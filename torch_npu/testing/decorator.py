@@ -7,6 +7,8 @@ import inspect
 from itertools import product
 from typing import Any
 
+_EMPTY = inspect.Parameter.empty
+
 
 class Dtypes:
     def __init__(self, *dtypes: Any) -> None:
@@ -39,7 +41,8 @@ def instantiate_tests(arg: Any = None, **_: Any) -> Any:
             for dtype, number in product(dtypes or (None,), formats or (None,)):
                 given = {"dtype": dtype, "npu_format": number}
                 given = {k: v for k, v in given.items() if v is not None and k in known}
-                made = functools.partialmethod(function, **given)
+                fixed = {"device": "npu"} if "device" in known and known["device"].default is _EMPTY else {}
+                made = functools.partialmethod(function, **given, **fixed)
                 suffix = "_".join(str(v).removeprefix("torch.") for v in given.values())
                 setattr(cls, f"{name}_{suffix}", _bound(made, cls, f"{name}_{suffix}"))
         return cls
