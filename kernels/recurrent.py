@@ -309,8 +309,9 @@ class _Network:
         for kind, specs in (("in", self.inputs), ("out", self.call.outputs)):
             for k, spec in enumerate(specs):
                 if (kind, k) in used and spec is not None:
-                    # the output is read too: h of the step before
-                    gm[kind, k] = (f"{kind}{k}", spec.dtype, spec.nbytes, "inout" if (kind, k) == ("out", 0) else kind)
+                    # y is read too (h of the step before); a direction writes its part of every output
+                    both = kind == "out" and (k == 0 or self.directions > 1)
+                    gm[kind, k] = (f"{kind}{k}", spec.dtype, spec.nbytes, "inout" if both else kind)
         return series(f"{self.call.type.lower()}_steps", self.steps, at, gm, self.soc)
 
 

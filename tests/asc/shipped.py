@@ -226,6 +226,12 @@ CASES = (
     Case("tile", "TileD", ((2, 96),), attrs={"multiples": (3, 2)}),
     Case("pad", "PadV3D", ((10, 64),), attrs={"paddings": ((2, 1), (16, 16))}),
     Case("gather", "GatherV2", ((50, 64), (37,)), ("float16", "int32"), attrs={"axis": 0}),
+    Case("gather_short", "GatherV2", ((4, 835), (1285,)), ("float16", "int64"), attrs={"axis": 1}),
+    Case("transpose_narrow", "TransposeD", ((4, 5, 258),), attrs={"perm": (0, 2, 1)}),
+    Case("lstm", "CommonLSTM", ((4, 3, 32), (1, 128, 32), (1, 128, 32), (1, 256), None, (1, 3, 32), (1, 3, 32), None),
+         attrs={"hidden_size": 32}),
+    Case("gru", "CommonGRU", ((3, 2, 32), (2, 96, 32), (2, 96, 32), (2, 192), None, (2, 2, 32)),
+         attrs={"hidden_size": 32, "direction": "bidirectional"}),
     Case("nearest", "ResizeNearestNeighborV2D", ((1, 16, 5, 6),), formats=FIVE, attrs={"size": (10, 12)}),
     Case("bilinear", "ResizeBilinearV2D", ((1, 16, 5, 6),), formats=FIVE, attrs={"size": (10, 12)}),
 )  # fmt: skip
