@@ -220,3 +220,15 @@ def test_dequantised_products_run_on_integers(kind: Any, soc: str) -> None:
     np.testing.assert_allclose(product, wanted[1], atol=0.3)  # two roundings at a tie: 127 * 0.025 * 0.025 each
     cube = [c.call.inputs[0].dtype for c in loaded.calls if c.call.type in ("Conv2D", "MatMulV2") and c.call.inputs[0]]
     assert cube == ["int8", "int8"]
+
+
+@pytest.mark.parametrize("lengths", [(5, 5, 5), (5, 2, 4)])
+def test_full_lengths_of_a_recurrent_network_are_left_out(lengths: tuple[int, ...]) -> None:
+    """Some exporters name the lengths of a batch even where none is shorter."""
+    node = helper.make_node("LSTM", ["x", "w", "r", "", "lengths"], ["y", "h"], hidden_size=16)
+    constants = {"w": randn(1, 64, 8, seed=1), "r": randn(1, 64, 16, seed=2), "lengths": np.asarray(lengths, np.int32)}
+    given = {"x": randn(5, 3, 8, seed=3)}
+    loaded = check(make_model([node], given, ["y", "h"], constants), given)
+    (call,) = (c.call for c in loaded.calls if c.call.type == "CommonLSTM")
+    named = len(call.inputs) > 4 and call.inputs[4] is not None
+    assert named == (lengths != (5, 5, 5))
