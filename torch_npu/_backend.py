@@ -79,6 +79,15 @@ class Backend:
         self.context(device)
         return _eager.memory_info(self.physical(device))
 
+    def memory_changed(
+        self, device: int, stream: int, address: int, nbytes: int, allocated: int, reserved: int, active: int
+    ) -> None:
+        """A block of the caching allocator was taken, or given back (negative size)."""
+        index = self.physical(device)
+        offset = _sim.system().devices[index].offset(address)
+        _eager.emit("memory", "PTA", index, _eager.host().now, component="PTA", address=offset, nbytes=nbytes,
+                    allocated=allocated, reserved=reserved, active=active, stream=stream)  # fmt: skip
+
     def host_alloc(self, nbytes: int) -> int:
         return _eager.host_alloc(nbytes)
 

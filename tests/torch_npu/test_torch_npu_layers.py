@@ -133,6 +133,29 @@ def test_profile_has_the_kernels(tmp_path):
     assert {r.key for r in prof.key_averages()} >= {"aten::mm", "aten::relu"}
 
 
+def test_profile_has_the_blocks_of_the_allocator(tmp_path):
+    handler = torch_npu.profiler.tensorboard_trace_handler(str(tmp_path))
+    torch.zeros(8, device="npu")  # what comes before is not in the profile
+    with torch_npu.profiler.profile(on_trace_ready=handler, profile_memory=True) as prof:
+        kept = torch.ones(1000, 1000, device="npu")
+        held = torch.npu.memory_allocated(), torch.npu.memory_reserved()
+        short = torch.ones(300, device="npu")
+        del short
+    blocks = [e.args for e in prof.events() if e.kind == "memory" and e.args["component"] == "PTA"]
+    assert [b["nbytes"] for b in blocks] == [4000256, 1536, -1536]  # multiples of 512 bytes
+    assert (blocks[0]["allocated"], blocks[0]["reserved"]) == held
+    assert blocks[1]["address"] == blocks[2]["address"] != blocks[0]["address"]
+    assert blocks[1]["allocated"] - 1536 == blocks[2]["allocated"] == blocks[0]["allocated"]
+    (table,) = tmp_path.glob("*_ascend_pt/ASCEND_PROFILER_OUTPUT/operator_memory.csv")
+    with open(table, encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["Size(KB)"], bool(r["Release Time(us)"])) for r in rows] == [("3906.500", False), ("1.500", True)]
+    del kept
+    before = len(prof.events())
+    torch.ones(300, device="npu")
+    assert len(prof.events()) == before
+
+
 def test_schedule():
     from torch_npu.profiler import ProfilerAction, schedule
 

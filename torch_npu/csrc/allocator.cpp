@@ -8,6 +8,7 @@
 
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -81,6 +82,7 @@ struct Pool {
 };
 
 Pool pools[kMaxDevices];
+std::atomic<bool> watched{false};
 std::mutex blocks_mutex;
 std::unordered_map<uintptr_t, Block*> blocks;
 
@@ -187,10 +189,11 @@ void look_at_events(Pool& pool) {
   }
 }
 
+size_t now(const StatArray& stats) { return static_cast<size_t>(stats[0].current); }
+
 [[noreturn]] void out_of_memory(Pool& pool, int device, size_t size) {
   pool.stats.num_ooms++;
   auto [room, total] = backend().memory_info(device);
-  const auto now = [](const StatArray& stats) { return static_cast<size_t>(stats[0].current); };
   std::ostringstream text;
   text << "NPU out of memory. Tried to allocate " << human(size) << " (NPU " << device << "; " << human(total)
        << " total capacity; " << human(now(pool.stats.allocated_bytes)) << " already allocated; "
@@ -306,20 +309,64 @@ void give_back(void* pointer) {
   no_longer_active(pool, block);
 }
 
+// Tells the simulator of a block that was taken, or given back (negative size). Holds no lock while it does.
+void tell(int device, int64_t stream, uintptr_t address, int64_t size) {
+  if (!python_alive()) {
+    return;
+  }
+  size_t held[3];
+  {
+    Pool& pool = pools[device];
+    std::lock_guard<std::recursive_mutex> lock(pool.mutex);
+    held[0] = now(pool.stats.allocated_bytes);
+    held[1] = now(pool.stats.reserved_bytes);
+    held[2] = now(pool.stats.active_bytes);
+  }
+  backend().memory_changed(device, stream, address, size, held[0], held[1], held[2]);
+}
+
+void free_block(void* pointer) {
+  if (!watched) {
+    give_back(pointer);
+    return;
+  }
+  auto address = reinterpret_cast<uintptr_t>(pointer);
+  int device = -1;
+  int64_t stream = 0, size = 0;
+  {
+    std::lock_guard<std::mutex> guard(blocks_mutex);
+    auto it = blocks.find(address);
+    if (it != blocks.end()) {
+      device = it->second->device;
+      stream = it->second->stream;
+      size = static_cast<int64_t>(it->second->size);
+    }
+  }
+  give_back(pointer);
+  if (device >= 0) {
+    tell(device, stream, address, -size);
+  }
+}
+
 class DeviceMemory final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t n) override {
     int device = current_device();
     c10::Device where(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device));
     if (n == 0) {
-      return {nullptr, nullptr, &give_back, where};
+      return {nullptr, nullptr, &free_block, where};
     }
     TORCH_CHECK_WITH(OutOfMemoryError, n < (size_t(1) << 60), "NPU out of memory. Tried to allocate ", human(n),
                      " (NPU ", device, "): more than any device has.");
-    auto* pointer = reinterpret_cast<void*>(take(device, n, current_stream(device)));
-    return {pointer, pointer, &give_back, where};
+    int64_t stream = current_stream(device);
+    uintptr_t address = take(device, n, stream);
+    if (watched) {
+      tell(device, stream, address, static_cast<int64_t>((n + kMinBlock - 1) / kMinBlock * kMinBlock));
+    }
+    auto* pointer = reinterpret_cast<void*>(address);
+    return {pointer, pointer, &free_block, where};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
   void copy_data(void* dst, const void* src, size_t count) const override {
     int device = device_of(src);
     backend().copy(reinterpret_cast<uintptr_t>(dst), reinterpret_cast<uintptr_t>(src), count, 3, true, true, device,
@@ -444,6 +491,8 @@ HostMemory host_memory;
 
 c10::DeviceAllocator* allocator() { return &device_memory; }
 c10::Allocator* host_allocator() { return &host_memory; }
+
+void watch_memory(bool on) { watched = on; }
 
 void register_allocator() { c10::SetAllocator(c10::DeviceType::PrivateUse1, &device_memory, 100); }
 

@@ -38,6 +38,8 @@ void set_backend(const py::object& o) {
   b.segment_alloc = call<uintptr_t, int, size_t>(o, "segment_alloc");
   b.segment_free = call<void, int, uintptr_t>(o, "segment_free");
   b.memory_info = call<std::pair<size_t, size_t>, int>(o, "memory_info");
+  b.memory_changed =
+      call<void, int, int64_t, uintptr_t, int64_t, size_t, size_t, size_t>(o, "memory_changed");
   b.host_alloc = call<uintptr_t, size_t>(o, "host_alloc");
   b.host_free = call<void, uintptr_t>(o, "host_free");
   b.new_stream = call<int64_t, int, int>(o, "new_stream");
@@ -144,6 +146,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("reset_peak_memory_stats", [](int d) { npu::allocator()->resetPeakStats(static_cast<c10::DeviceIndex>(d)); });
   m.def("reset_accumulated_memory_stats",
         [](int d) { npu::allocator()->resetAccumulatedStats(static_cast<c10::DeviceIndex>(d)); });
+  m.def("watch_memory", &npu::watch_memory);
   m.def("set_memory_fraction", &npu::set_memory_fraction);
   m.def("set_pool", &npu::set_pool);
   m.def("release_pool", &npu::release_pool);

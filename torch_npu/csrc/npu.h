@@ -22,6 +22,10 @@ struct Backend {
   std::function<uintptr_t(int device, size_t nbytes)> segment_alloc;
   std::function<void(int device, uintptr_t address)> segment_free;
   std::function<std::pair<size_t, size_t>(int device)> memory_info;  // free, total
+  // A block was taken, or given back (negative size); then what is allocated, reserved and active.
+  std::function<void(int device, int64_t stream, uintptr_t address, int64_t size, size_t allocated, size_t reserved,
+                     size_t active)>
+      memory_changed;
   std::function<uintptr_t(size_t nbytes)> host_alloc;
   std::function<void(uintptr_t address)> host_free;
   std::function<int64_t(int device, int priority)> new_stream;
@@ -60,6 +64,7 @@ void register_allocator();
 int device_of(const void* pointer);  // -1: no device memory
 bool is_pinned(const void* pointer);
 void pinned_used(const void* pointer, int64_t event);  // until the event is reached
+void watch_memory(bool on);  // whether memory_changed is called
 void set_memory_fraction(int device, double fraction);
 // Allocations of the calling thread's device go to this pool until it is set back to 0 (graphs).
 void set_pool(int device, int64_t pool);

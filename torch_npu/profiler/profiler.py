@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from acl import _eager, _sim
+from torch_npu import _setup
 from torch_npu.dispatch import run
 from torch_npu.profiler.config import ProfilerActivity, _ExperimentalConfig
 from torch_npu.profiler.schedule import ProfilerAction, schedule
@@ -123,6 +124,7 @@ class profile:
             torch.npu.synchronize()  # type: ignore[attr-defined]
             self._store = _sim.recorder()
             run.record_shapes(self.record_shapes)
+            _setup.ext.watch_memory(self.profile_memory)
 
     def _end_step(self) -> None:
         torch.npu.synchronize()  # type: ignore[attr-defined]
@@ -131,6 +133,7 @@ class profile:
                   device=torch.npu.current_device())  # type: ignore[attr-defined]  # fmt: skip
 
     def _finish(self) -> None:
+        _setup.ext.watch_memory(False)
         _sim.unobserve(self._store)
         self._kept, self._store = self._store, None
         if self.on_trace_ready is not None:
