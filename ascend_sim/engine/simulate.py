@@ -57,6 +57,7 @@ MATTERS = 0.02  # share of a kernel's time from which a figure counts for the co
 _MEMO_LIMIT = 32  # timings kept per trace
 
 _memo: WeakKeyDictionary[KernelTrace, dict[object, _Replayed]] = WeakKeyDictionary()
+_timings: WeakKeyDictionary[KernelTrace, dict[object, KernelTiming]] = WeakKeyDictionary()
 
 
 class _Replayed:
@@ -98,6 +99,23 @@ def simulate_kernel(
     cores = core_count(soc, unit)
     used = min(trace.block_dim, cores)
     code_us = _code_us(trace, soc, l2, Fraction(used, cores))
+    whole = (soc.digest, kind, plan.parts, code_us, timeline)  # all that the timing depends on
+    known = _timings.setdefault(trace, {})
+    timing = known.get(whole)
+    if timing is None:
+        timing = _timing(trace, soc, kind, plan, code_us, cores=cores, timeline=timeline)
+        if len(known) >= _MEMO_LIMIT:
+            known.pop(next(iter(known)))
+        known[whole] = timing
+    return timing
+
+
+def _timing(
+    trace: KernelTrace, soc: Soc, kind: str, plan: MemoryPlan, code_us: Fraction, *, cores: int, timeline: bool
+) -> KernelTiming:
+    """Timing of a launch whose memory plan and fetch of code are known."""
+    unit = "AIC" if kind == "MIX" else kind
+    used = min(trace.block_dim, cores)
     key = (replay_key(soc, plan.hbm_bytes > 0), kind, plan.parts, timeline)
     memo = _memo.setdefault(trace, {})
     found = memo.get(key)

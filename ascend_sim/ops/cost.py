@@ -118,6 +118,7 @@ class _Planned:
 
 
 _plans: OrderedDict[Any, _Planned] = OrderedDict()
+_sums: OrderedDict[tuple[Any, ...], OpTiming] = OrderedDict()
 
 
 def _plan(call: OpCall, soc: Soc) -> _Planned:
@@ -221,6 +222,17 @@ def _argument_addresses(
 
 
 def _sum(kernels: tuple[KernelTiming, ...], soc: Soc) -> OpTiming:
+    """Launches together; remembered by the timings themselves, which repeated launches share."""
+    key = (soc.digest, *map(id, kernels))
+    found = _sums.get(key)
+    if found is None:  # what is remembered holds its timings, so their ids are not used again
+        found = _sums[key] = _summed(kernels, soc)
+        if len(_sums) > _TRACE_CACHE:
+            _sums.popitem(last=False)
+    return found
+
+
+def _summed(kernels: tuple[KernelTiming, ...], soc: Soc) -> OpTiming:
     task = sum(k.task_ps for k in kernels)
     heads = [key for k in kernels for key, us in k.head_rests_on if us * 1e6 >= MATTERS * task]
     busy: dict[str, int] = {}
