@@ -59,7 +59,7 @@ dist.destroy_process_group()
 """
 
 
-def test_two_processes_with_hccl():
+def _two_processes(code, *arguments):
     import socket
 
     with socket.socket() as probe:
@@ -68,11 +68,57 @@ def test_two_processes_with_hccl():
     env = {**os.environ, "ASCEND_SIM_QUIET": "1"}
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", _RANK, str(r), port], env=env, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-W", "ignore", "-c", code, str(r), port, *arguments],
+            env=env, stdout=subprocess.PIPE, text=True,
         )
         for r in range(2)
-    ]
-    outputs = [p.communicate(timeout=300)[0].strip() for p in ranks]
+    ]  # fmt: skip
+    return [p.communicate(timeout=300)[0].strip() for p in ranks]
+
+
+_SHARDED = """
+import os, sys, torch, torch_npu, torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+rank, kind = int(sys.argv[1]), sys.argv[3]
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[2])
+torch.npu.set_device(rank)
+dist.init_process_group("hccl", rank=rank, world_size=2)
+def net():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))
+whole, model = net(), net().npu()
+if kind == "class":
+    model = FullyShardedDataParallel(model, device_id=torch.device("npu", rank))
+else:
+    mesh = dist.device_mesh.init_device_mesh("npu", (2,))
+    fully_shard(model[0], mesh=mesh)
+    fully_shard(model, mesh=mesh)
+steps = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (whole, model)]
+x, y = torch.randn(8, 16), torch.randn(8, 8)
+mine = slice(4 * rank, 4 * rank + 4)
+for _ in range(3):
+    expected = torch.nn.functional.mse_loss(whole(x), y)
+    loss = torch.nn.functional.mse_loss(model(x[mine].npu()), y[mine].npu())
+    for value, step in ((expected, steps[0]), (loss, steps[1])):
+        step.zero_grad()
+        value.backward()
+        step.step()
+    mean = loss.detach().clone()
+    dist.all_reduce(mean)
+    assert abs(mean.item() / 2 - expected.item()) < 1e-5, (mean, expected)
+print("equal")
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["class", "function"])
+def test_sharded_training_gives_the_losses_of_one_process(kind):
+    assert _two_processes(_SHARDED, kind) == ["equal", "equal"]
+
+
+def test_two_processes_with_hccl():
+    outputs = _two_processes(_RANK)
     assert outputs[0] == outputs[1] == "[3.0, 3.0, 3.0, 3.0] [0.0, 0.0, 1.0, 1.0] [[0.5, 0.5, 0.5]]"
 
 
