@@ -72,6 +72,7 @@ FITS = (
     Fit(tuple(f"scalar.operands.{name}" for name in ("elementwise", "transpose", "norm")), pipe="scalar"),
     Fit(("scalar.operands.cube",), pipe="scalar"),
     Fit(("scalar.work.filter_element",), pipe="scalar"),
+    Fit(("vector.cycles.vnchwconv",), 1, pipe="vector"),
     *(Fit((f"scalar.start.{name}",)) for name in ("object", "attention")),
     Fit(("scalar.work.attention_stage",)),
     *(Fit((f"launch.code.{name}",), 0, chips=B2) for name in ("broadcast", "norm", "ascendc", "transpose", "graph")),
