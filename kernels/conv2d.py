@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from math import gcd, prod
+from math import prod
 from typing import TYPE_CHECKING
 
 from ascend_sim import asc
-from ascend_sim.isa.layout import ceil_div
+from ascend_sim.isa.layout import merged_groups
 from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.schema import ITEM_BITS, OpCall
 from ascend_sim.ops.shapes import format_of
@@ -26,21 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from ascend_sim.soc import Soc
-
-
-
-def _lcm(a: int, b: int) -> int:
-    return a * b // gcd(a, b)
-
-
-def merged_groups(groups: int, cin: int, cout: int, c0: int = 16) -> tuple[int, int, int]:
-    """(groups, C1, N1) after merging so many groups into one dense block that channels fill whole blocks of 16:
-    E = lcm(lcm(cin, 16) / cin, lcm(cout, 16) / cout), at most ``groups``. ``cin``, ``cout`` per group. This is how
-    GE lays out FRACTAL_Z weights of grouped convolutions (hicann/metadef, transfer of FRACTAL_Z with groups)."""
-    if groups == 1:
-        return 1, ceil_div(cin, c0), ceil_div(cout, 16)
-    e = min(_lcm(_lcm(cin, 16) // cin, _lcm(cout, 16) // cout), groups)
-    return ceil_div(groups, e), ceil_div(e * cin, 16), ceil_div(e * cout, 16)
 
 
 def spatial(values: tuple[int, ...], fmt: str) -> tuple[int, int]:

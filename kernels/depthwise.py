@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ascend_sim import asc
-from ascend_sim.isa.layout import ceil_div
+from ascend_sim.isa.layout import ceil_div, merged_groups
 from ascend_sim.ops.registry import NoKernel, kernel
 from ascend_sim.ops.shapes import format_of
 
@@ -20,7 +20,7 @@ from ._cube import cube_buffers, cube_code, cube_kind
 from ._depthwise import DepthPlan, DepthProblem, depthwise_kernel, signature, tile_depthwise
 from ._exit import plan_exit
 from ._layouts import around, rewire
-from .conv2d import conv_format, conv_launch, conv_problem, merged_groups, spatial
+from .conv2d import conv_format, conv_launch, conv_problem, spatial
 
 if TYPE_CHECKING:
     from ascend_sim.ops.schema import OpCall, TensorSpec

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -31,9 +30,7 @@ def filter_kinds(graph: Graph) -> dict[str, int]:
 
 def merged(groups: int, logical: tuple[int, ...]) -> tuple[int, int, int]:
     """(merged groups, C1, N1) of a grouped filter [N, C / groups, Kh, Kw]: groups share dense blocks of 16 channels."""
-    conv2d: Any = import_module("ascend_sim.kernels.conv2d")  # installed under this name from another folder
-    count, c1, n1 = conv2d.merged_groups(groups, logical[1], logical[0] // groups)
-    return count, c1, n1
+    return layout.merged_groups(groups, logical[1], logical[0] // groups)
 
 
 def _merge(x: Array, groups: int) -> Array:

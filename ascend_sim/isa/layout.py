@@ -8,6 +8,7 @@ storage order.
 
 from __future__ import annotations
 
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,16 @@ def nc1hwc0_to_nchw(y: Array, c: int) -> Array:
     """(N, C1, H, W, C0) -> (N, C, H, W)."""
     n, c1, h, w, c0 = y.shape
     return np.ascontiguousarray(y.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c0, h, w)[:, :c])
+
+
+def merged_groups(groups: int, cin: int, cout: int, c0: int = CUBE) -> tuple[int, int, int]:
+    """(groups, C1, N1) after merging so many groups into one dense block that channels fill whole blocks of 16:
+    E = lcm(lcm(cin, 16) / cin, lcm(cout, 16) / cout), at most ``groups``. ``cin``, ``cout`` per group. This is how
+    GE lays out FRACTAL_Z weights of grouped convolutions (hicann/metadef, transfer of FRACTAL_Z with groups)."""
+    if groups == 1:
+        return 1, ceil_div(cin, c0), ceil_div(cout, CUBE)
+    e = min(lcm(lcm(cin, CUBE) // cin, lcm(cout, CUBE) // cout), groups)
+    return ceil_div(groups, e), ceil_div(e * cin, CUBE), ceil_div(e * cout, CUBE)
 
 
 def oihw_to_fractal_z(x: Array, c0: int | None = None, n0: int = CUBE) -> Array:
