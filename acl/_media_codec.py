@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -110,7 +111,7 @@ def _jpeg_form(header: JpegInfo, number: int) -> PixelFormat:
     return form
 
 
-class _Decoding:
+class _Decoding(ABC):
     """One decoding: ``data`` is looked at when the stream reaches it, the output's descriptor is filled in."""
 
     def __init__(self, data: int, size: int, source: Block, desc: PicDesc, target: Block, rules: Rules) -> None:
@@ -125,9 +126,9 @@ class _Decoding:
     def failed(self, _why: str) -> None:
         self.desc.ret_code = errors.RT_AICPU_EXCEPTION
 
+    @abstractmethod
     def plan(self) -> tuple[object, Picture]:
         """What the header says, and the picture that it becomes. `BadStream` when it cannot be decoded."""
-        raise NotImplementedError
 
     def light(self) -> None:
         self.tell(self.plan()[1])

@@ -21,7 +21,7 @@ from ascend_sim.runtime.link import picoseconds
 from ascend_sim.runtime.memory import Block, rounded
 from ascend_sim.runtime.stream import Stream, TaskFailure
 from ascend_sim.runtime.system import configure, system
-from ascend_sim.runtime.tasks import Task
+from ascend_sim.runtime.tasks import LaunchTask
 from ascend_sim.soc import Soc
 
 if TYPE_CHECKING:
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from ascend_sim.runtime.device import Device
 
 
-class KernelTask(Task):
+class KernelTask(LaunchTask):
     """One launch of a user's kernel; ``addresses`` of its arguments as the cache sees them."""
-
-    kind = "kernel"
 
     def __init__(self, trace: KernelTrace, soc: Soc, call: OpCall, addresses: Sequence[int]) -> None:
         super().__init__(trace.name)
@@ -52,14 +50,7 @@ class KernelTask(Task):
         start = begin
         if self.soc.chip.split_cores == device.soc.chip.split_cores:
             start = device.cores.reserve(timing.kind, timing.cores_used, begin, timing.task_ps)
-        end = start + timing.task_ps
-        self.emit(
-            stream, start, end, op_type=self.name, call=self.call, estimated=False, op=None, timing=timing,
-            task_type=timing.kind, part=0,
-        )  # fmt: skip
-        if end > device.env.now:
-            yield device.env.timeout(end - int(device.env.now))
-        return end
+        return (yield from self.occupy(stream, timing, start))
 
 
 class MachineDevice(HostDevice):

@@ -46,7 +46,7 @@ def example_arguments(function: Any, scope: dict[str, Any]) -> dict[str, Any]:
     """Arrays with small seeded random values for annotated arrays, given values for constants."""
     try:
         hints = typing.get_type_hints(function, scope, include_extras=True)
-    except Exception:
+    except (NameError, AttributeError, TypeError, SyntaxError):  # names that only the checker sees
         hints = dict(getattr(function, "__annotations__", {}))
     rng = np.random.default_rng(0)
     out: dict[str, Any] = {}

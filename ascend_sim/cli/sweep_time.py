@@ -5,6 +5,7 @@ What is compiled, traced and found in L2 once serves all variants that change cl
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -78,14 +79,15 @@ def _variant(name: str, changes: tuple[tuple[str, Any], ...]) -> Soc:
     return base.override(dict(changes)) if changes else base
 
 
-class _Work:
+class _Work(ABC):
     """Something to time, with what its launches find in L2 by everything that this depends on."""
 
     def __init__(self) -> None:
         self._notes: OrderedDict[Hashable, list[Note]] = OrderedDict()
 
+    @abstractmethod
     def pass_over(self, soc: Soc, l2: L2) -> list[OpTiming]:
-        raise NotImplementedError
+        """Times of one execution."""
 
     def timings(self, soc: Soc, state: str) -> list[OpTiming]:
         key = soc.tiling_key, soc.memory.l2_policy, state

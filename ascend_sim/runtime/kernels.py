@@ -9,7 +9,7 @@ from simpy.events import Event as SimEvent
 
 from ascend_sim.runtime.link import picoseconds
 from ascend_sim.runtime.stream import TaskFailure
-from ascend_sim.runtime.tasks import Task, alive
+from ascend_sim.runtime.tasks import LaunchTask, alive
 
 if TYPE_CHECKING:
     from ascend_sim.engine.trace import KernelTrace
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from ascend_sim.runtime.stream import Stream
 
 
-class KernelTask(Task):
+class KernelTask(LaunchTask):
     """One launch. ``trace()`` is asked for when the kernel begins, ``compute`` makes its results at its end;
     ``addresses`` are those of its arguments in global memory."""
-
-    kind = "kernel"
 
     def __init__(
         self,
@@ -52,13 +50,7 @@ class KernelTask(Task):
         except Exception as error:  # a deadlock, a broken restriction, a mistake of the program
             raise TaskFailure("aicore", f"kernel {self.name}: {error}") from error
         start = device.cores.reserve(timing.kind, timing.cores_used, begin, timing.task_ps)
-        end = start + timing.task_ps
-        self.emit(
-            stream, start, end, op_type=self.name, call=self.call, estimated=False, op=None, timing=timing,
-            task_type=timing.kind, part=0,
-        )  # fmt: skip
-        if end > device.env.now:
-            yield device.env.timeout(end - int(device.env.now))
+        end = yield from self.occupy(stream, timing, start)
         alive(self.blocks, f"kernel {self.name}")
         try:
             self._compute()

@@ -18,6 +18,7 @@ from ascend_sim.runtime.observe import Event
 from ascend_sim.runtime.stream import TaskFailure
 
 if TYPE_CHECKING:
+    from ascend_sim.engine.result import KernelTiming
     from ascend_sim.ops.schema import OpCall
     from ascend_sim.runtime.device import Device
     from ascend_sim.runtime.events import DeviceEvent, Record
@@ -85,6 +86,25 @@ class Task:
                     args=args,
                 )
             )
+
+
+class LaunchTask(Task):
+    """A task that is one launch of a kernel program."""
+
+    kind = "kernel"
+    call: OpCall
+
+    def occupy(self, stream: Stream, timing: KernelTiming, start: int) -> Generator[SimEvent, Any, int]:
+        """Tell the observers of the launch from ``start`` on, wait for its end and return it."""
+        end = start + timing.task_ps
+        self.emit(
+            stream, start, end, op_type=self.name, call=self.call, estimated=False, op=None, timing=timing,
+            task_type=timing.kind, part=0,
+        )  # fmt: skip
+        now = int(stream.device.env.now)
+        if end > now:
+            yield stream.device.env.timeout(end - now)
+        return end
 
 
 # -- kernels -----------------------------------------------------------------------------------------------

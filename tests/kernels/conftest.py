@@ -15,6 +15,7 @@ from ascend_sim.ops import registry
 from ascend_sim.ops.dtypes import numpy_dtype
 from ascend_sim.ops.schema import OpCall, TensorSpec, freeze_attrs
 from ascend_sim.soc import load_soc
+from benchmarks.values.run import unpack
 
 CHIPS = ("Ascend310", "Ascend310P3", "Ascend910A", "Ascend910B2")
 Array = np.ndarray[Any, Any]
@@ -45,20 +46,6 @@ def store(array: Array, spec: TensorSpec) -> Array:
     elif spec.format == "FRACTAL_Z":
         array = layout.oihw_to_fractal_z(array, spec.shape[-1])
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()
-
-
-def restore(data: Array, spec: TensorSpec) -> Array:
-    """Logical array of stored bytes."""
-    stored = data[: spec.nbytes].view(numpy_dtype(spec.dtype)).reshape(spec.shape)
-    logical = spec.logical_shape
-    if spec.format == "NC1HWC0":
-        return layout.nc1hwc0_to_nchw(stored, logical[1])
-    if spec.format == "FRACTAL_NZ":
-        c1, m1, m0, c0 = stored.shape[-4:]
-        return layout.nz_to_nd(stored.reshape(*stored.shape[:-4], c1, m1 * m0, c0), *logical[-2:])
-    if spec.format == "FRACTAL_Z":
-        return layout.fractal_z_to_oihw(stored, logical)  # type: ignore[arg-type]
-    return stored
 
 
 def run(
@@ -101,7 +88,7 @@ def run(
         if trace:
             launch.trace()
     reference = ops.values(OpCall(op, tuple(logical), tuple(outs), freeze_attrs(attrs)), list(arrays))
-    return [restore(memory["out", i], r) for i, r in enumerate(results)], reference
+    return [unpack(memory["out", i], r) for i, r in enumerate(results)], reference
 
 
 def _parts(spec: TensorSpec, const: bytes | None) -> tuple[Any, ...]:

@@ -35,7 +35,7 @@ def _body(imp: Importer, proto: NodeProto, inputs: Sequence[str]) -> tuple[Funct
     schema: Any  # the package's own type description lacks the functions
     try:
         schema = onnx.defs.get_schema(proto.op_type, version, domain)
-    except Exception:
+    except onnx.defs.SchemaError:  # no such operator
         return None
     raw: bytes | None = None
     if schema.has_function:

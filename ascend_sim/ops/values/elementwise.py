@@ -142,7 +142,7 @@ for _name, (_function, _attrs, _floats) in _UNARY.items():
 # ---- binary
 
 
-def _binary_infer(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
+def binary_infer(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
     a, b = need(inputs, 0, "x1"), need(inputs, 1, "x2")
     dtype = same_dtype((a, b), ("x1", "x2"))
     shape = broadcast(a.logical_shape, b.logical_shape)
@@ -209,7 +209,7 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def _binary_values(function: Callable[[Array, Array], Array]) -> Values:
+def binary_values(function: Callable[[Array, Array], Array]) -> Values:
     def values(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
         a, b = arrays[0], arrays[1]
         assert a is not None and b is not None
@@ -219,7 +219,7 @@ def _binary_values(function: Callable[[Array, Array], Array]) -> Values:
 
 
 for _name, _binary in _BINARY.items():
-    define(_name, "elementwise", "x1 x2", _binary_infer, _binary_values(_binary))
+    define(_name, "elementwise", "x1 x2", binary_infer, binary_values(_binary))
 
 
 # ---- several inputs and the odd ones
@@ -316,7 +316,7 @@ define("Cast", "elementwise", "x", _infer_cast, _cast)
 
 
 def _infer_axpy(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
-    return _binary_infer(inputs, attrs)
+    return binary_infer(inputs, attrs)
 
 
 def _axpy(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:

@@ -15,11 +15,12 @@ import numpy as np
 from ascend_sim.ops.dtypes import FLOATING
 from ascend_sim.ops.registry import Array
 from ascend_sim.ops.schema import OpCall, TensorSpec
-from ascend_sim.ops.shapes import ShapeError, broadcast, like, need, same_dtype, text
+from ascend_sim.ops.shapes import ShapeError, broadcast, like, need, text
 from ascend_sim.ops.values import _functions as fn
 from ascend_sim.ops.values._blocks import elementwise
 from ascend_sim.ops.values._define import Specs, define
 from ascend_sim.ops.values._numeric import narrow, widen
+from ascend_sim.ops.values.elementwise import binary_infer, binary_values
 
 Unary = Callable[..., Array]
 
@@ -201,31 +202,15 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "Xlogy": _xlogy, "Xlog1py": _xlog1py, "CopySign": np.copysign, "Heaviside": _heaviside, "Gcd": _gcd, "Lcm": np.lcm,
 }  # fmt: skip
 
-
-def _binary_infer(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
-    a, b = need(inputs, 0, "x1"), need(inputs, 1, "x2")
-    dtype = same_dtype((a, b), ("x1", "x2"))
-    return [TensorSpec(broadcast(a.logical_shape, b.logical_shape), dtype)]
-
-
-def _binary_values(function: Callable[[Array, Array], Array]) -> Any:
-    def values(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
-        a, b = arrays[0], arrays[1]
-        assert a is not None and b is not None
-        return [elementwise(function, [a, b], call.outputs[0].logical_shape, call.outputs[0].dtype)]
-
-    return values
-
-
 for _name, _binary in _BINARY.items():
-    define(_name, "elementwise", "x1 x2", _binary_infer, _binary_values(_binary))
+    define(_name, "elementwise", "x1 x2", binary_infer, binary_values(_binary))
 
 
 def _leaky_relu_tensor(a: Array, b: Array) -> Any:
     return np.where(a > 0, a, a * b)
 
 
-define("LeakyReluTensor", "elementwise", "x weight", _binary_infer, _binary_values(_leaky_relu_tensor))
+define("LeakyReluTensor", "elementwise", "x weight", binary_infer, binary_values(_leaky_relu_tensor))
 
 
 # ---- three inputs
