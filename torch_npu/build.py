@@ -81,7 +81,14 @@ def folder() -> Path:
     base = Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ascend-sim"
     abi = int(torch.compiled_with_cxx11_abi())
     tag = f"torch{torch.__version__}-abi{abi}-{sys.implementation.cache_tag}-{digest.hexdigest()[:12]}"
+    if _sanitized():
+        tag += "-asan"
     return base / "torch_npu" / tag.replace("/", "_")
+
+
+def _sanitized() -> bool:
+    """``TORCH_NPU_ASAN=1``: the layer is the one built with AddressSanitizer (its runtime must be preloaded)."""
+    return os.environ.get("TORCH_NPU_ASAN") == "1"
 
 
 def library() -> Path:
@@ -133,7 +140,7 @@ def _call(command: list[str]) -> None:
         raise BuildError(f"torch_npu: the device layer does not compile:\n  {shlex.join(command)}\n{tail}")
 
 
-def build(force: bool = False, extra: list[str] | None = None) -> Path:
+def build(force: bool = False) -> Path:
     """The library's path, after building it if need be."""
     check_version()
     target = library()
@@ -145,7 +152,8 @@ def build(force: bool = False, extra: list[str] | None = None) -> Path:
     sys.stderr.write("torch_npu: building the device layer for this torch, once (about a minute) ...\n")
     sys.stderr.flush()
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
-        compile_, link = _commands(Path(work), compiler, extra or [])
+        extra = ["-fsanitize=address", "-fno-omit-frame-pointer", "-g1"] if _sanitized() else []
+        compile_, link = _commands(Path(work), compiler, extra)
         with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
             list(pool.map(_run, compile_))
         _run(link)
@@ -169,11 +177,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m torch_npu.build", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--force", action="store_true", help="build even when the library is there")
     parser.add_argument("--where", action="store_true", help="only say where the library lies")
-    parser.add_argument("--asan", action="store_true", help="with AddressSanitizer (for tests of the layer itself)")
+    asan = "the variant with AddressSanitizer, which TORCH_NPU_ASAN=1 loads"
+    parser.add_argument("--asan", action="store_true", help=asan)
     args = parser.parse_args(argv)
     try:
-        extra = ["-fsanitize=address", "-g"] if args.asan else []
-        path = library() if args.where else build(args.force, extra)
+        if args.asan:
+            os.environ["TORCH_NPU_ASAN"] = "1"
+        path = library() if args.where else build(args.force)
     except BuildError as error:
         sys.stderr.write(f"{error}\n")
         return 1
