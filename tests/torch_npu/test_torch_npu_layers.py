@@ -60,15 +60,19 @@ def test_recurrent(kind):
     torch.testing.assert_close(copy.deepcopy(layer).npu()(x.npu())[0].cpu(), layer(x)[0])
 
 
+@pytest.mark.parametrize("optimizer_type", [torch.optim.AdamW, torch.optim.Adam])
 @pytest.mark.parametrize("fused", [False, True])
-def test_training_gives_the_losses_of_the_cpu(fused):
+def test_training_gives_the_losses_of_the_cpu(fused, optimizer_type):
+    from torch_npu.dispatch import run
+
+    before = sum(run.fallbacks.values())
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
     x, y = torch.randn(8, 6), torch.randint(0, 3, (8,))
     losses = {}
     for device in ("cpu", "npu"):
         mine = copy.deepcopy(model).to(device)
-        optimizer = torch.optim.AdamW(mine.parameters(), lr=1e-2, fused=fused)
+        optimizer = optimizer_type(mine.parameters(), lr=1e-2, weight_decay=0.1, fused=fused)
         losses[device] = []
         for _ in range(4):
             loss = F.cross_entropy(mine(x.to(device)), y.to(device))
@@ -77,6 +81,7 @@ def test_training_gives_the_losses_of_the_cpu(fused):
             optimizer.step()
             losses[device].append(loss.item())
     assert losses["npu"] == pytest.approx(losses["cpu"], rel=1e-5)
+    assert sum(run.fallbacks.values()) == before
 
 
 def test_mixed_precision():
@@ -91,6 +96,28 @@ def test_mixed_precision():
     scaler.step(optimizer)
     scaler.update()
     assert scaler.get_scale() == 128.0
+
+
+def test_scaler_backs_off_grows_and_skips_steps_as_on_the_cpu():
+    from torch_npu.dispatch import run
+
+    before = sum(run.fallbacks.values())
+    seen = {}
+    for device in ("cpu", "npu"):
+        torch.manual_seed(0)
+        layers = [torch.nn.Linear(8, 4).to(device), torch.nn.Linear(4, 300).to(device)]
+        scaler = torch.amp.GradScaler(device, init_scale=2.0**10, growth_interval=2)
+        optimizer = torch.optim.SGD([p for layer in layers for p in layer.parameters()], lr=0.1)
+        seen[device] = []
+        for step in range(7):
+            x = torch.full((2, 8), float("inf") if step == 2 else 0.5, device=device)
+            optimizer.zero_grad()
+            scaler.scale(layers[1](layers[0](x)).square().mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            seen[device] += [scaler.get_scale(), layers[1].weight.double().sum().item()]
+    assert seen["npu"] == pytest.approx(seen["cpu"], rel=1e-5)
+    assert sum(run.fallbacks.values()) == before
 
 
 def test_custom_operators():

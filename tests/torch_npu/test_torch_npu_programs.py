@@ -162,9 +162,10 @@ def _opinfo(dtype, stride, out):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_operator_database_in_part(tmp_path):
+@pytest.mark.parametrize(("dtype", "stride"), [("float32", 29), ("float16", 37), ("bfloat16", 41)])
+def test_operator_database_in_part(dtype, stride, tmp_path):
     pytest.importorskip("expecttest")
-    found = _opinfo("float32", 29, tmp_path / "rows.jsonl")
+    found = _opinfo(dtype, stride, tmp_path / "rows.jsonl")
     assert found.get("crash", 0) == 0
     assert found["ok"] >= found["entries"] - 2
 

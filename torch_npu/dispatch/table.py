@@ -30,7 +30,7 @@ def row(*names: str, overloads: str | None = None, takes_out: bool = False, writ
         for name in names:
             if name in ROWS:
                 raise ValueError(f"ATen operator {name!r} has two rows")
-            limited = None if overloads is None else frozenset(overloads.split())
+            limited = None if overloads is None else frozenset(overloads.split(" "))
             ROWS[name] = Row(build, limited, takes_out, writes)
         return build
 
