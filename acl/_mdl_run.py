@@ -204,6 +204,7 @@ def _model_task(
         return None
 
     task.first = first
+    task.memory = lambda: loaded.static_memory(variant)
     return task
 
 

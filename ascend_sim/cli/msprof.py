@@ -147,7 +147,10 @@ def _profile(script: Path, module: bool, rest: list[str], folder: Path, options:
         if options["ascendcl"] == "off":
             store.events = [e for e in store.events if e.kind != "api"]
         counters = options["ai-core"] == "on" and options["task-time"] in ("on", "l1", "l2", "l3")
-        chosen = msprof.Contents(counters=counters, metrics=options["aic-metrics"] or msprof.DEFAULT_METRICS)
+        chosen = msprof.Contents(
+            counters=counters, metrics=options["aic-metrics"] or msprof.DEFAULT_METRICS,
+            task_memory=options["task-memory"] == "on", device_memory=options["sys-hardware-mem"] == "on",
+        )  # fmt: skip
         written = msprof.write(store, system().soc, folder, contents=chosen)
     if machine:
         print(json.dumps({"exit": code, "profile": str(written.resolve()), "kernels": len(list(store.kernels()))}))

@@ -497,13 +497,22 @@ class LoadedModel:
             if values:
                 self.compute(fixed_in, fixed_out, variant)
 
-        return ModelTask(
+        task = ModelTask(
             self.name,
             model_id,
             lambda device: self.plan(device, fixed_in, fixed_out, variant),
             compute,
             exclusive,
         )
+        task.memory = lambda: self.static_memory(variant)
+        return task
+
+    def static_memory(self, variant: int = 0) -> tuple[int, list[tuple[str, int, int, int]]]:
+        """Bytes of the work area, and what operators hold of it: see `ascend_sim.graph.plan.lifetimes`."""
+        from ascend_sim.graph.plan import lifetimes
+
+        chosen = self._variant(variant)
+        return chosen.plan.work_size, lifetimes(chosen.graph, chosen.plan)
 
 
 def _logical(array: Array, spec: TensorSpec) -> Array:

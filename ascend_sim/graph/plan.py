@@ -118,6 +118,33 @@ def plan_memory(graph: Graph, reuse: bool = True) -> MemoryPlan:
     return plan
 
 
+def lifetimes(graph: Graph, plan: MemoryPlan) -> list[tuple[str, int, int, int]]:
+    """(operator, first, last, bytes) of every buffer in the work area, in order of execution.
+
+    ``operator`` writes the buffer as number ``first`` of the graph's operators with a task; number ``last`` is the last
+    that reads it, also under another name.
+    """
+    ops.load(kernels=False)
+    aliases = _Aliases(graph)
+    made: dict[str, tuple[str, int]] = {}
+    last: dict[str, int] = {}
+    number = -1
+    for node in graph.nodes:
+        if is_free(node):
+            continue
+        number += 1
+        for name in filter(None, node.inputs):
+            last[aliases(name)[0]] = number
+        for name in filter(None, node.outputs):
+            made.setdefault(aliases(name)[0], (node.name, number))
+    found = []
+    for name, (operator, first) in made.items():
+        place = plan.places.get(name)
+        if place is not None and place.region == "work":
+            found.append((operator, first, max(first, last.get(name, first)), aligned(max(place.nbytes, 1))))
+    return found
+
+
 def constants_in_order(graph: Graph) -> list[str]:
     names = [name for node in graph.nodes for name in node.inputs if name in graph.constants]
     names += [name for name in graph.outputs if name in graph.constants]

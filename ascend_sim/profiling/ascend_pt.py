@@ -68,7 +68,7 @@ def write(
     output = folder / OUTPUT
     output.mkdir(parents=True)
     (folder / FRAMEWORK).mkdir()
-    msprof.write(store, soc, folder, moment)
+    msprof.write(store, soc, folder, moment, msprof.Contents(rank=rank))
     for name, (header, rows) in {
         "kernel_details": tables.kernel_details(store, soc, options.aic_metrics if options.counters else ""),
         "operator_details": tables.operator_details(store),
@@ -83,7 +83,10 @@ def write(
     _json(output / "communication_matrix.json", communication.matrix(store))
     _json(output / "trace_view.json", trace_events(store))
     _json(folder / f"profiler_info{'' if rank < 0 else f'_{rank}'}.json", _info(options, rank, soc))
-    _json(folder / "profiler_metadata.json", {"rank_id": max(rank, 0), "simulated": True, **(metadata or {})})
+    facts: dict[str, Any] = {"rank_id": max(rank, 0), "simulated": True}
+    if groups := communication.groups(store):
+        facts["parallel_group_info"] = groups
+    _json(folder / "profiler_metadata.json", facts | dict(metadata or {}))
     return folder
 
 

@@ -29,7 +29,9 @@ def changes(store: EventStore) -> list[Event]:
 
 
 def operator_memory(store: EventStore) -> Rows:
-    """One row per allocation of the framework (without one, of the program), named after the operator that asked."""
+    """One row per allocation of the framework (without one, of the program), named after the operator that asked.
+
+    As in torch_npu, a block that the framework took outside of all operators has no name."""
     framework = any(e.args.get("component", "PTA") == "PTA" for e in store.of_kind("memory"))
     scopes = Scopes(store)
     living: dict[tuple[int, int], tuple[Event, int]] = {}
@@ -40,7 +42,7 @@ def operator_memory(store: EventStore) -> Rows:
         place = event.device, event.args.get("address", 0)
         if event.args["nbytes"] >= 0:
             op = scopes.op_of(event)
-            name = scopes.ops[op].name if op >= 0 else event.name
+            name = scopes.ops[op].name if op >= 0 else "" if framework else event.name
             living[place] = event, len(rows)
             rows.append([name, f"{event.args['nbytes'] / 1024:.3f}", _us(event.start), "", "", "", "", *_totals(event),
                          "", "", "", _stream(event), _device(event)])  # fmt: skip
@@ -63,8 +65,9 @@ def _totals(event: Event) -> list[Any]:
     return [f"{n / 2**20:.3f}" for n in (allocated, reserved, event.args.get("active", allocated))]
 
 
-def _stream(event: Event) -> Any:
-    return event.args.get("stream", "")
+def _stream(event: Event) -> int:
+    """The stream that the block belongs to; what no stream asked for belongs to the default one, 0."""
+    return int(event.args.get("stream", 0))
 
 
 def _device(event: Event) -> str:

@@ -1,8 +1,10 @@
 """communication.json and communication_matrix.json from ``collective`` events.
 
-Layout: Ascend/pytorch, torch_npu/profiler/analysis/prof_view/cann_parse. Of an event, ``nbytes`` is what this rank
-sent, ``wait`` the ps it waited for the others, ``link`` what carried it (``HCCS``, ``PCIE``, ``RDMA``, ``SDMA``),
-``group`` the communicator and ``ranks`` its members.
+`communication` and `matrix` are torch_npu's, by step and kind (Ascend/pytorch, torch_npu/profiler/analysis/prof_view/
+cann_parse); `plain` and `plain_matrix` those that ``msprof --analyze`` writes into ``PROF_*/analyze``: operations and
+their total (Ascend/msprof, analysis/analyzer). Of an event, ``nbytes`` is what this rank sent, ``wait`` the ps it
+waited for the others, ``link`` what carried it (``HCCS``, ``PCIE``, ``RDMA``, ``SDMA``), ``group`` the communicator
+and ``ranks`` its members.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from ascend_sim.runtime.observe import Event
 LINKS = ("RDMA", "HCCS", "PCIE", "SDMA", "SIO")
 POINT_TO_POINT = ("send", "receive", "recv")
 ON_CHIP = ("HCCS", "PCIE", "SDMA", "SIO")  # what the chip's own copy engine (SDMA) carries
-TOTAL = "Total Op Info"
+TOTAL, PLAIN_TOTAL = "Total Op Info", "Total HCCL Operators"
+GROUP = "hccl_world_group"
+MULTIPLIERS = (29, 131)  # of the two hashes in the number of a communicator
 
 
 def communication(store: EventStore) -> dict[str, Any]:
@@ -39,18 +43,49 @@ def communication(store: EventStore) -> dict[str, Any]:
 
 
 def matrix(store: EventStore) -> dict[str, Any]:
-    """Traffic between pairs of ranks, as far as the events say who took part."""
+    """Traffic between pairs of ranks of a communicator, as far as the events say who took part."""
     found: dict[str, Any] = {}
     for step, events in _by_step(store):
         kinds: dict[str, dict[str, Any]] = {"p2p": {}, "collective": {}}
         for number, event in enumerate(events):
-            ranks = members(event)
-            mine = event.args.get("rank", event.device)
-            others = [r for r in ranks if r != mine]
-            share = event.args.get("nbytes", 0) / max(len(others), 1)
-            kinds[_kind(event)][_name(event, number)] = {f"{mine}-{other}": _pair(event, share) for other in others}
+            kinds[_kind(event)][_name(event, number)] = _links(event)
         found[step] = kinds
     return found
+
+
+def plain(store: EventStore) -> dict[str, Any]:
+    """Times and bandwidths of every operation and of all together."""
+    events = _ordered(store)
+    return {_name(e, i): _info([e]) for i, e in enumerate(events)} | {PLAIN_TOTAL: _info(events)}
+
+
+def plain_matrix(store: EventStore) -> dict[str, Any]:
+    """Traffic between pairs of ranks by operation, and that of all together."""
+    found = {_name(e, i): _links(e) for i, e in enumerate(_ordered(store))}
+    total: dict[str, dict[str, Any]] = {}
+    for links in found.values():
+        for pair, link in links.items():
+            size, ms = (total.get(pair, {}).get(key, 0) + link[key] for key in ("Transit Size(MB)", "Transit Time(ms)"))
+            total[pair] = _link(link["Transport Type"], size, ms)
+    return found | {PLAIN_TOTAL: total}
+
+
+def groups(store: EventStore) -> dict[str, dict[str, Any]]:
+    """Communicators as ``profiler_metadata.json`` lists them: by name, this rank's number in it and its members."""
+    found: dict[str, dict[str, Any]] = {}
+    for event in _ordered(store):
+        facts = {"group_name": "default_group", "group_rank": _rank(event), "global_ranks": members(event)}
+        found.setdefault(event.args.get("group", GROUP), facts)
+    return found
+
+
+def group_number(name: str) -> int:
+    """The number that stands for a communicator in file: two polynomial hashes of its name, 32 bits each."""
+    low = high = 0
+    for letter in name:
+        high = (high * MULTIPLIERS[0] + ord(letter)) % 2**32
+        low = (low * MULTIPLIERS[1] + ord(letter)) % 2**32
+    return high << 32 | low
 
 
 def members(event: Event) -> list[int]:
@@ -59,10 +94,14 @@ def members(event: Event) -> list[int]:
     return list(range(ranks)) if isinstance(ranks, int) else list(ranks)
 
 
+def _ordered(store: EventStore) -> list[Event]:
+    return sorted(store.of_kind("collective"), key=lambda e: (e.start, e.device))
+
+
 def _by_step(store: EventStore) -> Iterator[tuple[str, list[Event]]]:
     scopes = Scopes(store)
     steps: dict[str, list[Event]] = defaultdict(list)
-    for event in sorted(store.of_kind("collective"), key=lambda e: (e.start, e.device)):
+    for event in _ordered(store):
         number = scopes.step_of(event)
         steps["step" if number is None else f"step{number}"].append(event)
     yield from steps.items() or [("step", [])]
@@ -73,7 +112,12 @@ def _kind(event: Event) -> str:
 
 
 def _name(event: Event, number: int) -> str:
-    return f"{event.name}__{number}@{event.args.get('group', 'hccl_world_group')}"
+    group = group_number(event.args.get("group", GROUP))
+    return f"{event.name}_{group % 1000:03d}_{number}_1@{group}"
+
+
+def _rank(event: Event) -> int:
+    return int(event.args.get("rank", event.device))
 
 
 def _info(events: list[Event]) -> dict[str, Any]:
@@ -105,9 +149,17 @@ def _info(events: list[Event]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _pair(event: Event, nbytes: float) -> dict[str, Any]:
+def _links(event: Event) -> dict[str, Any]:
+    """Pairs of ranks with what went from the first to the second; that of a rank with itself names the rank."""
+    mine = _rank(event)
+    others = [r for r in members(event) if r != mine]
+    share = event.args.get("nbytes", 0) / max(len(others), 1) / 1e6
     ms = (event.duration - event.args.get("wait", 0)) / 1e9
-    return {
-        "Transport Type": event.args.get("link", "HCCS"), "Transit Size(MB)": nbytes / 1e6, "Transit Time(ms)": ms,
-        "Bandwidth(GB/s)": round(nbytes / 1e6 / ms, 4) if ms else 0, "Op Name": event.name,
-    }  # fmt: skip
+    found = {f"{mine}-{mine}": _link("LOCAL", 0, 0)}
+    found |= {f"{mine}-{other}": _link(event.args.get("link", "HCCS"), share, ms) for other in others}
+    return {pair: link | {"Op Name": event.name} for pair, link in found.items()}
+
+
+def _link(transport: str, mb: float, ms: float) -> dict[str, Any]:
+    return {"Transport Type": transport, "Transit Size(MB)": mb, "Transit Time(ms)": ms,
+            "Bandwidth(GB/s)": round(mb / ms, 4) if ms else 0}  # fmt: skip

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from ascend_sim.profiling import communication, op_summary
+from ascend_sim.profiling import msprof_memory as memory
 from ascend_sim.profiling import msprof_tables as tables
-from ascend_sim.profiling import op_summary
 from ascend_sim.profiling.msprof_timeline import trace_events
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.soc import Soc
@@ -21,6 +22,7 @@ from ascend_sim.soc import Soc
 OUTPUT = "mindstudio_profiler_output"
 
 DEFAULT_METRICS = op_summary.DEFAULT_METRICS
+ALWAYS = ("op_statistic", "task_time", "api_statistic")  # tables that are written without rows, too
 
 README = """Simulated profile of {soc}, in the layout of msprof's text export. Times are those of the simulated clock.
 
@@ -29,7 +31,10 @@ op_statistic          time by operator type
 task_time             everything that streams executed
 api_statistic         calls of the host
 npu_mem               what the program held on each device (when it asked for memory)
+memory_record, operator_memory   what models and single operators took of it (when they ran)
+static_op_mem         what the operators of a model hold of its work area, and when (when one ran)
 step_trace            one iteration per execution of a model (when one ran)
+communication_statistic, ../analyze/*.json   collectives, their bandwidths and who talked to whom (when there were any)
 msprof_*.json         the timeline
 
 {estimated}
@@ -38,10 +43,14 @@ msprof_*.json         the timeline
 
 @dataclass(frozen=True)
 class Contents:
-    """What of a run is written: with the ``counters`` of kernels or not, and which group of them."""
+    """What of a run is written: with the ``counters`` of kernels or not, and which group of them; ``task_memory`` the
+    tables of the graph engine's memory, ``device_memory`` that of the process; ``rank`` is -1 without a job of many."""
 
     counters: bool = True
     metrics: str = DEFAULT_METRICS
+    task_memory: bool = True
+    device_memory: bool = True
+    rank: int = -1
 
 
 def write(
@@ -55,33 +64,48 @@ def write(
     folder = parent / name / OUTPUT
     folder.mkdir(parents=True)
     op_summary.write(store, soc, folder / f"op_summary_{stamp}.csv", chosen.metrics if chosen.counters else "")
-    for table, header, rows in (
-        ("op_statistic", tables.OP_STATISTIC, tables.op_statistic(store)),
-        ("task_time", tables.TASK_TIME, tables.task_time(store)),
-        ("api_statistic", tables.API_STATISTIC, tables.api_statistic(store)),
-        ("step_trace", tables.STEP_TRACE, tables.step_trace(store)),
-        ("communication_statistic", tables.COMMUNICATION, tables.communication_statistic(store)),
-        ("npu_mem", tables.NPU_MEM, tables.npu_mem(store, soc.memory.kind)),
-    ):
-        if rows or table not in ("step_trace", "communication_statistic", "npu_mem"):
+    for table, (header, rows) in _tables(store, soc, chosen).items():
+        if rows or table in ALWAYS:
             tables.write_csv(folder / f"{table}_{stamp}.csv", header, rows)
+    if any(store.of_kind("collective")):
+        analyze = folder.parent / "analyze"
+        analyze.mkdir()
+        (analyze / "communication.json").write_text(json.dumps(communication.plain(store)))
+        (analyze / "communication_matrix.json").write_text(json.dumps(communication.plain_matrix(store)))
     (folder / f"msprof_{stamp}.json").write_text(json.dumps(trace_events(store)))
     (folder / "README.txt").write_text(README.format(soc=soc.name, estimated=_estimated(store)))
     for device in sorted({e.device for e in store.events if e.device >= 0}):
         place = folder.parent / f"device_{device}"
         place.mkdir()
-        (place / f"info.json.{device}").write_text(json.dumps(device_info(soc, device)))
+        (place / f"info.json.{device}").write_text(json.dumps(device_info(soc, device, chosen.rank)))
     return folder.parent
 
 
-def device_info(soc: Soc, device: int) -> dict[str, object]:
-    """What msprof's ``info.json`` says of a device (analysis tools read core counts and frequency there)."""
+def _tables(store: EventStore, soc: Soc, chosen: Contents) -> dict[str, tuple[tuple[str, ...], tables.Rows]]:
+    found = {
+        "op_statistic": (tables.OP_STATISTIC, tables.op_statistic(store)),
+        "task_time": (tables.TASK_TIME, tables.task_time(store)),
+        "api_statistic": (tables.API_STATISTIC, tables.api_statistic(store)),
+        "step_trace": (tables.STEP_TRACE, tables.step_trace(store)),
+        "communication_statistic": (tables.COMMUNICATION, tables.communication_statistic(store)),
+    }
+    if chosen.device_memory:
+        found["npu_mem"] = memory.NPU_MEM, memory.npu_mem(store, soc.memory.kind)
+    if chosen.task_memory:
+        found["memory_record"] = memory.MEMORY_RECORD, memory.memory_record(store)
+        found["operator_memory"] = memory.OPERATOR_MEMORY, memory.operator_memory(store)
+        found["static_op_mem"] = memory.STATIC_OP_MEM, memory.static_op_mem(store)
+    return found
+
+
+def device_info(soc: Soc, device: int, rank: int = -1) -> dict[str, object]:
+    """What msprof's ``info.json`` says of a device (analysis tools read core counts, frequency and rank there)."""
     facts = {
         "id": device, "ai_core_num": soc.cores.ai_core_count, "aiv_num": soc.cores.vector_core_count,
         "ai_cpu_core_num": soc.cores.ai_cpu_count, "aic_frequency": f"{soc.cores.clock_mhz:g}",
         "aiv_frequency": f"{soc.cores.vector_core_clock_mhz:g}",
     }  # fmt: skip
-    return {"devices": str(device), "platform": soc.name, "DeviceInfo": [facts]}
+    return {"devices": str(device), "platform": soc.name, "rank_id": rank, "hostUid": "0", "DeviceInfo": [facts]}
 
 
 def _number(parent: Path) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, pvariance
 from typing import Any
@@ -23,9 +23,8 @@ TASK_TIME = ("Device_id", "kernel_name", "kernel_type", "stream_id", "task_id", 
 API_STATISTIC = ("Device_id", "Level", "API Name", "Time(us)", "Count", "Avg(us)", "Min(us)", "Max(us)", "Variance")
 STEP_TRACE = ("Device_id", "Iteration ID", "FP Start(us)", "BP End(us)", "Iteration End(us)", "Iteration Time(us)",
               "FP to BP Time(us)", "Iteration Refresh(us)", "Data Aug Bound(us)", "Model ID")  # fmt: skip
-COMMUNICATION = ("OP Type", "Count", "Total Time(us)", "Min Time(us)", "Avg Time(us)", "Max Time(us)", "Ratio(%)")
-
-NPU_MEM = ("Device_id", "event", "ddr(KB)", "hbm(KB)", "memory(KB)", "timestamp(us)")
+COMMUNICATION = ("Device_id", "OP Type", "Count", "Total Time(us)", "Min Time(us)", "Avg Time(us)", "Max Time(us)",
+                 "Ratio(%)")  # fmt: skip
 
 TASK_KINDS = {"memcpy": "MEMCPY_ASYNC", "memset": "MEMSET_ASYNC", "event": "EVENT_RECORD", "callback": "CALLBACK",
               "collective": "COMMUNICATION", "dvpp": "DVPP"}  # fmt: skip
@@ -38,13 +37,7 @@ def op_statistic(store: EventStore) -> Rows:
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for event in store.kernels():
         groups[event.device, event.args["op_type"], core_type(event)].append(event.duration)
-    totals: dict[int, int] = defaultdict(int)
-    for (device, *_), times in groups.items():
-        totals[device] += sum(times)
-    ordered = sorted(groups.items(), key=lambda item: (item[0][0], -sum(item[1]), item[0]))
-    return [
-        [*key, len(times), *_spread(times), f"{100 * sum(times) / (totals[key[0]] or 1):.3f}"] for key, times in ordered
-    ]
+    return _shares(groups)
 
 
 def tasks(store: EventStore) -> list[Event]:
@@ -93,23 +86,22 @@ def step_trace(store: EventStore) -> Rows:
 
 
 def communication_statistic(store: EventStore) -> Rows:
-    groups: dict[str, list[int]] = defaultdict(list)
+    """Time by collective, the largest first within a device."""
+    groups: dict[tuple[int, str], list[int]] = defaultdict(list)
     for event in store.of_kind("collective"):
-        groups[event.name].append(event.duration)
-    total = sum(map(sum, groups.values())) or 1
-    ordered = sorted(groups.items(), key=lambda item: (-sum(item[1]), item[0]))
-    return [[name, len(times), *_spread(times), f"{100 * sum(times) / total:.3f}"] for name, times in ordered]
+        groups[event.device, event.name].append(event.duration)
+    return _shares(groups)
 
 
-def npu_mem(store: EventStore, kind: str) -> Rows:
-    """What the program holds on each device after every change; ``kind`` is that of the memory (``HBM``, ...)."""
-    rows: Rows = []
-    for event in sorted(store.of_kind("memory"), key=lambda e: (e.device, e.start)):
-        if event.args.get("component", "APP") == "APP":
-            held = f"{event.args['allocated'] / 1024:.3f}"
-            parts = ("0.000", held) if kind == "HBM" else (held, "0.000")
-            rows.append([event.device, "APP", *parts, held, f"{_us(event.start)}\t"])
-    return rows
+def _shares(groups: Mapping[tuple[Any, ...], Sequence[int]]) -> Rows:
+    """Statistics of groups of times (ps); keys start with the device, the share is that of the device's total."""
+    totals: dict[int, int] = defaultdict(int)
+    for (device, *_), times in groups.items():
+        totals[device] += sum(times)
+    ordered = sorted(groups.items(), key=lambda item: (item[0][0], -sum(item[1]), item[0]))
+    return [
+        [*key, len(times), *_spread(times), f"{100 * sum(times) / (totals[key[0]] or 1):.3f}"] for key, times in ordered
+    ]
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

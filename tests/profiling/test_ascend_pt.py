@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_sim.profiling import ascend_pt
+from ascend_sim.profiling import ascend_pt, communication
 from ascend_sim.profiling.ascend_pt_tables import key_averages
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
@@ -103,7 +103,7 @@ def test_communication_adds_up(folder: Path) -> None:
     assert (times["Elapse Time(ms)"], times["Wait Time(ms)"], times["Wait Time Ratio"]) == (0.004, 0.001, 0.25)
     assert over["Bandwidth(GB/s)"] == pytest.approx(10**6 / 3e-6 / 1e9, abs=1e-4)
     pairs = json.loads((output / "communication_matrix.json").read_text())["step3"]["collective"]
-    assert [list(p) for p in pairs.values()] == [["0-1"]]
+    assert [list(p) for p in pairs.values()] == [["0-0", "0-1"]]
 
 
 def test_ranks_may_be_counted(recorded: Recorded, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_ranks_may_be_counted(recorded: Recorded, tmp_path: Path) -> None:
     more(Event("collective", "hcom_send_", 1, 4, 5, 10, 20, 0, facts))
     output = ascend_pt.write(more, soc, tmp_path, now=NOON) / "ASCEND_PROFILER_OUTPUT"
     pairs = json.loads((output / "communication_matrix.json").read_text())["step"]["p2p"]
-    assert [list(p) for p in pairs.values()] == [["1-0", "1-2"]]
+    assert [list(p) for p in pairs.values()] == [["1-1", "1-0", "1-2"]]
 
 
 def test_trace_view_has_operators_flows_and_steps(folder: Path) -> None:
@@ -139,3 +139,29 @@ def test_averages_by_name(recorded: Recorded, trained: Trained) -> None:
     mm, linear = key_averages(trained(recorded("Ascend910B4")[0]))
     assert (mm["name"], linear["name"], mm["count"]) == ("aten::mm", "aten::linear", 3)
     assert mm["device_self_us"] == linear["device_total_us"] and linear["device_self_us"] == 0
+
+
+def test_communicators_are_numbered_and_listed(folder: Path) -> None:
+    """Names after the @ are two polynomial hashes (multipliers 29 and 131) of the communicator's name."""
+    assert communication.group_number("ab") == (97 * 29 + 98) << 32 | (97 * 131 + 98)
+    groups = json.loads((folder / "profiler_metadata.json").read_text())["parallel_group_info"]
+    facts = {"group_name": "default_group", "group_rank": 0, "global_ranks": [0, 1]}
+    assert groups == {"hccl_world_group": facts}
+    names = json.loads((folder / "ASCEND_PROFILER_OUTPUT" / "communication.json").read_text())["step3"]["collective"]
+    number = communication.group_number("hccl_world_group")
+    assert next(iter(names)) == f"hcom_allReduce__{number % 1000:03d}_0_1@{number}"
+
+
+def test_the_msprof_tree_has_the_same_collectives(folder: Path) -> None:
+    (analyze,) = folder.glob("PROF_*/analyze")
+    flat = json.loads((analyze / "communication.json").read_text())
+    steps = json.loads((folder / "ASCEND_PROFILER_OUTPUT" / "communication.json").read_text())
+    total = flat.pop("Total HCCL Operators")
+    spans = [steps[s]["collective"]["Total Op Info"]["Communication Time Info"]["Elapse Time(ms)"] for s in steps]
+    assert total["Communication Time Info"]["Elapse Time(ms)"] == pytest.approx(sum(spans)) and len(flat) == 2
+    links = json.loads((analyze / "communication_matrix.json").read_text())
+    assert links["Total HCCL Operators"]["0-1"]["Transit Size(MB)"] == 2 and set(links) - set(flat) == {
+        "Total HCCL Operators"}  # fmt: skip
+    rows = list(csv.DictReader(next(folder.glob("PROF_*/*/communication_statistic_*.csv")).open()))
+    assert [(r["Device_id"], r["OP Type"], r["Count"], r["Total Time(us)"]) for r in rows] == [
+        ("0", "hcom_allReduce_", "2", "8.000")]  # fmt: skip
