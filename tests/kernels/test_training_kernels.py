@@ -78,6 +78,17 @@ def test_relu_grad(run_op: Any, close: Any, chip: str, n: int) -> None:
         close(*run_op("ReluGrad", [normal((n,), dtype), normal((n,), dtype)], chip))
 
 
+@pytest.mark.parametrize("chip", ["Ascend310P3", "Ascend910A", B2])
+@pytest.mark.parametrize("kind", [np.bool_, np.uint8])
+def test_dropout_with_a_mask(run_op: Any, chip: str, kind: Any) -> None:
+    for dtype in ("float16", "float32"):
+        for n in (9, 5003, 70001):
+            x, mask = normal((n,), dtype), (rng.random(n) < 0.8).astype(kind)
+            got, _ = run_op("DropOutDoMaskV3", [x, mask], chip, keep_prob=0.8)
+            want = (x.astype(np.float64) * mask / 0.8).astype(dtype)
+            np.testing.assert_allclose(got[0], want, rtol=2e-3 if dtype == "float16" else 2e-7)
+
+
 @pytest.mark.parametrize("chip", ["Ascend310P3", B2])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int32", "int8", "int64"])
 def test_fills_and_moves(run_op: Any, close: Any, chip: str, dtype: str) -> None:

@@ -120,6 +120,26 @@ def test_scaler_backs_off_grows_and_skips_steps_as_on_the_cpu():
     assert sum(run.fallbacks.values()) == before
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_dropout_keeps_scales_and_passes_gradients_through_the_same_mask(p, dtype):
+    from torch_npu.dispatch import run
+
+    before = sum(run.fallbacks.values())
+    x = torch.ones(50, 41, dtype=dtype).npu().requires_grad_()
+    y = F.dropout(x, p)
+    y.float().sum().backward()
+    kept = (y != 0).float().mean().item()
+    assert kept == pytest.approx(1 - p, abs=0.05)
+    scale = torch.tensor(1 / (1 - p) if p < 1 else 0.0).to(dtype)
+    torch.testing.assert_close(
+        y.detach().cpu().unique(), torch.unique(torch.stack([scale * (p < 1), scale * (p == 0)]))
+    )
+    torch.testing.assert_close(x.grad.cpu(), y.detach().cpu())
+    torch.testing.assert_close(F.dropout(x, p, training=False).cpu(), x.detach().cpu())
+    assert sum(run.fallbacks.values()) == before
+
+
 def test_custom_operators():
     x = torch.randn(3, 8, dtype=torch.float16)
     gamma = torch.rand(8, dtype=torch.float16)
