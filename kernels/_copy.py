@@ -29,7 +29,7 @@ from ._vector import BLOCK, align, ceil_div, deal, item_bytes, phased, vector_co
 if TYPE_CHECKING:
     from ascend_sim.soc import Soc
 
-_BITS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint32"}
+_BITS = {1: "uint8", 2: "uint16", 4: "uint32"}
 _SCALAR_LIMIT = 4096  # elements that may go through the scalar unit before a plan gives up
 MORE = 4  # buffers for small tiles
 _SPLIT_BYTES = 4096  # a run is not cut into smaller pieces than this to occupy more cores
@@ -254,13 +254,13 @@ def copy_launch(
     """Launch moving ``boxes``; kernel arguments are the inputs, then the outputs, each as (argument, spec).
     ``fill`` is the value of boxes with source -1; ``buffers`` 1 lets loads and stores take turns."""
     item = item_bytes(outputs[0][1].dtype)
-    scale = 2 if item == 8 else 1
-    if scale == 2:
+    wide = item > 4
+    while item > 4:  # 64-bit types, and complex numbers of two of them
         boxes = [_halves(b) for b in boxes]
-        item = 4
+        item //= 2
     kind, cores = vector_cores(soc)
     constants = any(b.src < 0 for b in boxes)
-    if constants and scale == 2:
+    if constants and wide:
         raise NoKernel("constants of 64-bit types")
     slot = soc.buffers.ub_bytes // (3 if constants else 2) // BLOCK * BLOCK
     parts = tuple(_part(b, item, slot, cores, soc) for b in boxes if all(a[0] for a in b.axes))
@@ -300,6 +300,6 @@ def fill_word(value: float, dtype: str) -> int:
 
 
 def _halves(box: Box) -> Box:
-    """A box of 64-bit elements as one of pairs of 32-bit words."""
+    """A box of 64-bit elements as one of pairs of 32-bit words (128-bit elements: of 64-bit ones)."""
     axes = tuple((n, 2 * s, 2 * d) for n, s, d in box.axes)
     return Box(box.src, box.dst, 2 * box.at_src, 2 * box.at_dst, (*axes, (2, 1, 1)))

@@ -19,6 +19,7 @@ if "torch_npu.build" not in getattr(sys, "orig_argv", []):
     from torch_npu import _C, distributed, npu, optim, profiler, utils
     from torch_npu._ops import *  # noqa: F403
     from torch_npu.npu import config
+    from torch_npu.npu.memory import _erase_stream as erase_stream
 
     _setup.finish()
 

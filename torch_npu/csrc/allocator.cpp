@@ -356,8 +356,8 @@ class DeviceMemory final : public c10::DeviceAllocator {
     if (n == 0) {
       return {nullptr, nullptr, &free_block, where};
     }
-    TORCH_CHECK_WITH(OutOfMemoryError, n < (size_t(1) << 60), "NPU out of memory. Tried to allocate ", human(n),
-                     " (NPU ", device, "): more than any device has.");
+    TORCH_CHECK_WITH(OutOfMemoryError, n < (size_t(1) << 60), "NPU out of memory. Tried to allocate more than 1EB memory (NPU ",
+                     device, ").");
     int64_t stream = current_stream(device);
     uintptr_t address = take(device, n, stream);
     if (watched) {
@@ -388,6 +388,13 @@ class DeviceMemory final : public c10::DeviceAllocator {
     auto it = blocks.find(reinterpret_cast<uintptr_t>(ptr.get()));
     if (it != blocks.end() && it->second->stream != stream.id()) {
       it->second->uses.insert(stream.id());
+    }
+  }
+  void eraseStream(const c10::DataPtr& ptr, int64_t stream) {
+    std::lock_guard<std::mutex> guard(blocks_mutex);
+    auto it = blocks.find(reinterpret_cast<uintptr_t>(ptr.get()));
+    if (it != blocks.end()) {
+      it->second->uses.erase(stream);
     }
   }
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
@@ -490,6 +497,7 @@ HostMemory host_memory;
 }  // namespace
 
 c10::DeviceAllocator* allocator() { return &device_memory; }
+void erase_stream(const c10::DataPtr& ptr, int64_t stream) { device_memory.eraseStream(ptr, stream); }
 c10::Allocator* host_allocator() { return &host_memory; }
 
 void watch_memory(bool on) { watched = on; }

@@ -158,4 +158,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     npu::allocator()->recordStream(t.storage().data_ptr(),
                                    c10::Stream(c10::Stream::UNSAFE, t.device(), stream));
   });
+  m.def("erase_stream",
+        [](const at::Tensor& t, int64_t stream) { npu::erase_stream(t.storage().data_ptr(), stream); });
 }

@@ -60,6 +60,7 @@ void set_current_stream(int device, int64_t stream);
 
 // A block that a tensor's storage uses, by address.
 c10::DeviceAllocator* allocator();
+void erase_stream(const c10::DataPtr& ptr, int64_t stream);  // undoes recordStream
 void register_allocator();
 int device_of(const void* pointer);  // -1: no device memory
 bool is_pinned(const void* pointer);

@@ -250,6 +250,12 @@ at::Tensor make(const std::vector<int64_t>& sizes, const std::vector<int64_t>& s
   return at::detail::empty_strided_generic(sizes, strides, allocator(), keys, type);
 }
 
+// Sparse tensors have no operators on the device, and no CPU kernels either.
+void refuse_sparse(const c10::OperatorHandle& op, Stack*) {
+  TORCH_CHECK(false, "CAUTION: The operator '", op.schema().operator_name(),
+              "' is not currently supported on the NPU backend: sparse tensors are not, error code is 100007");
+}
+
 // Runs a plan: the caller holds the GIL, ``stack`` holds the arguments and gets the results.
 void run_plan(const c10::OperatorHandle& op, const Plan& plan, Arguments& a, Stack& stack) {
   int device = a.device < 0 ? current_device() : a.device;
@@ -831,6 +837,14 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
   allocator()->recordStream(self.storage().data_ptr(), stream);
 }
 
+// ``cpu.data = npu`` and back: a parameter stays the same object when its module moves.
+bool may_become(const at::Tensor& self, const at::Tensor& other) {
+  auto dense = [](const at::Tensor& t) {
+    return t.layout() == c10::kStrided && (t.key_set().has(c10::DispatchKey::CPU) || t.key_set().has(c10::DispatchKey::PrivateUse1));
+  };
+  return self.key_set() == other.key_set() || (dense(self) && dense(other));
+}
+
 bool is_set_to(const at::Tensor& self, const at::Tensor& other) { return at::native::is_set_to(self, other); }
 at::Tensor view_as_complex(const at::Tensor& self) { return at::native::view_as_complex(self); }
 at::Tensor view_as_real(const at::Tensor& self) { return at::native::view_as_real(self); }
@@ -861,6 +875,11 @@ int64_t attention_choice(const at::Tensor& query, const at::Tensor& key, const a
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&dispatch>()); }
 
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", &empty);
   m.impl("empty_strided", &empty_strided);
@@ -873,6 +892,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Tensor", &set_tensor);
   m.impl("set_", &set_nothing);
   m.impl("is_set_to", &is_set_to);
+  m.impl("_has_compatible_shallow_copy_type", &may_become);
   m.impl("_copy_from", torch::CppFunction::makeFromBoxedFunction<&copy_dispatch>());
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
   m.impl("_local_scalar_dense", &local_scalar);
@@ -887,7 +907,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
         "linalg__powsum", "linalg__powsum.out", "convolution_overrideable", "convolution_backward_overrideable",
         "_thnn_fused_lstm_cell", "_thnn_fused_lstm_cell_backward_impl", "_thnn_fused_gru_cell",
         "_thnn_fused_gru_cell_backward", "_scaled_dot_product_fused_attention_overrideable",
-        "_scaled_dot_product_fused_attention_overrideable_backward", "embedding"}) {
+        "_scaled_dot_product_fused_attention_overrideable_backward", "embedding", "mode.values"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&dispatch>());
   }
 }

@@ -37,6 +37,7 @@ _GE_NUMBER = {
     torch.uint32: 8, torch.int64: 9, torch.uint64: 10, torch.float64: 11, torch.bool: 12, torch.complex64: 16,
     torch.complex128: 17, torch.bfloat16: 27,
 }  # fmt: skip
+_MOST_AXES = 64  # of NumPy's arrays, and of torch's reductions
 _TORCH_OF = {name: dtype for dtype, name in DTYPES.items()}
 
 
@@ -160,6 +161,8 @@ class Plan:
             raise NoPlan("conjugate or negative view")
         if tensor.dtype not in DTYPES:
             raise NoPlan(f"type {tensor.dtype}")
+        if tensor.dim() > _MOST_AXES:
+            raise NoPlan("rank")
         made = T(tensor.shape, tensor.dtype, tensor.stride(), ("arg", self.arguments), real=tensor)
         self.arguments += 1
         return made
@@ -390,10 +393,19 @@ def number_spec(value: Any, dtype: torch.dtype) -> Any:
     return _eager.tensor_spec((), DTYPES[dtype], constant(value, dtype))
 
 
+def wrapped(value: Any, dtype: torch.dtype) -> Any:
+    """A whole number as an integer type holds it: torch takes it modulo the type's range."""
+    if not isinstance(value, int) or isinstance(value, bool) or dtype not in INTEGERS:
+        return value
+    low, span = torch.iinfo(dtype).min, 1 << torch.iinfo(dtype).bits
+    return (value - low) % span + low
+
+
 def constant(value: Any, dtype: torch.dtype) -> bytes:
     """The bytes of a number in a type, as torch rounds it."""
     if dtype == torch.bfloat16:
         return torch.tensor(value, dtype=dtype).view(torch.int16).numpy().tobytes()
     if dtype == torch.bool:
         return bytes([bool(value)])
+    value = wrapped(value, dtype)
     return torch.tensor(value, dtype=dtype).numpy().tobytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from typing import Any
 
 import torch
@@ -145,7 +146,7 @@ def get_device_name(device: Any = None) -> str:
 class _NPUDeviceProperties:
     """What torch_npu says of a device; fields without meaning on an NPU are None."""
 
-    def __init__(self, name: str, total_memory: int, cube: int, vector: int, l2: int) -> None:
+    def __init__(self, name: str, total_memory: int, cube: int, vector: int, l2: int, index: int = 0) -> None:
         self.name = name
         self.total_memory = total_memory
         self.cube_core_num = cube
@@ -156,7 +157,7 @@ class _NPUDeviceProperties:
         self.multi_processor_count = 0
         self.max_threads_per_multi_processor = self.warp_size = self.regs_per_multiprocessor = None
         self.gcnArchName = None
-        self.uuid = ""
+        self.uuid = uuid.uuid5(uuid.NAMESPACE_OID, f"{name}:{index}")  # the same in every process
 
     def __repr__(self) -> str:
         return (
@@ -167,11 +168,11 @@ class _NPUDeviceProperties:
 
 
 def get_device_properties(device: Any = None) -> _NPUDeviceProperties:
-    _checked(device)
+    index = _checked(device)
     chip = soc()
     return _NPUDeviceProperties(
         chip.name, chip.memory.capacity_bytes, chip.cores.ai_core_count,
-        chip.cores.vector_core_count or chip.cores.ai_core_count, chip.memory.l2_bytes,
+        chip.cores.vector_core_count or chip.cores.ai_core_count, chip.memory.l2_bytes, index,
     )  # fmt: skip
 
 

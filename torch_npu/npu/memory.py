@@ -11,6 +11,7 @@ import torch
 
 from torch_npu import _setup
 from torch_npu.npu.devices import _get_device_index, device
+from torch_npu.utils._error_code import ErrCode, pta_error
 
 _fractions: dict[int, float] = {}
 
@@ -111,6 +112,13 @@ def caching_allocator_alloc(size: int, device_: Any = None, stream: Any = None) 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
     _blocks.pop(mem_ptr, None)
+
+
+def _erase_stream(tensor: torch.Tensor, stream: Any) -> None:
+    """Take back ``tensor.record_stream(stream)``: the memory does not wait for that stream any more."""
+    if not isinstance(tensor, torch.Tensor) or tensor.device.type != "npu":
+        raise RuntimeError("tensor must be a tensor of device npu" + pta_error(ErrCode.PARAM))
+    _setup.ext.erase_stream(tensor, stream.stream_id)
 
 
 def get_allocator_backend() -> str:
@@ -214,8 +222,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
         "|" + rule + "|",
         f"|{f' PyTorch NPU memory summary, device ID {index} ':^75}|",
         "|" + "-" * 75 + "|",
-        f"|{'  NPU OOMs: ' + str(stats['num_ooms']):<36}|"
-        f"{'    npuMalloc retries: ' + str(stats['num_alloc_retries']):<38}|",
+        f"|{'':11} NPU OOMs: {stats['num_ooms']:<13d} | {'':6} npuMalloc retries: {stats['num_alloc_retries']:<9d}  |",
         "|" + rule + "|",
         "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |",
     ]

@@ -89,6 +89,8 @@ class TestCase(_Base):
         x, y = a.detach().cpu().resolve_conj(), b.detach().cpu().resolve_conj()
         if x.dtype.is_complex or y.dtype.is_complex:
             x, y = torch.view_as_real(x.to(torch.complex128)), torch.view_as_real(y.to(torch.complex128))
+        if x.dtype == y.dtype and torch.equal(x, y):
+            return
         torch.testing.assert_close(
             x.double(),
             y.double(),

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from torch_npu.dispatch.plan import FLOATS, Plan, Scalar, T
+from torch_npu.dispatch.plan import FLOATS, NoPlan, Plan, Scalar, T
 
 
 def compute_type(*operands: Any) -> torch.dtype:
@@ -60,7 +60,11 @@ def binary_operands(plan: Plan, a: Any, b: Any, dtype: torch.dtype) -> tuple[Any
 
 
 def axis(dim: int, ndim: int) -> int:
-    return dim % max(ndim, 1)
+    """An axis counted from the front; one that does not exist is for torch to complain about."""
+    span = max(ndim, 1)
+    if not -span <= dim < span:
+        raise NoPlan("an error is due")
+    return dim % span
 
 
 def axes(dims: Any, ndim: int) -> list[int]:
@@ -68,4 +72,7 @@ def axes(dims: Any, ndim: int) -> list[int]:
     if dims is None:
         return list(range(ndim))
     listed = [dims] if isinstance(dims, int) else list(dims)
-    return sorted({axis(d, ndim) for d in listed}) if listed else list(range(ndim))
+    found = {axis(d, ndim) for d in listed}
+    if len(found) < len(listed):
+        raise NoPlan("an error is due")
+    return sorted(found) if listed else list(range(ndim))

@@ -7,7 +7,19 @@ from typing import Any
 
 import torch
 
-from torch_npu.dispatch.plan import FLOATS, HALVES, INTEGERS, REALS, NoPlan, Plan, Scalar, T, number_spec, scalar_of
+from torch_npu.dispatch.plan import (
+    FLOATS,
+    HALVES,
+    INTEGERS,
+    REALS,
+    NoPlan,
+    Plan,
+    Scalar,
+    T,
+    number_spec,
+    scalar_of,
+    wrapped,
+)
 from torch_npu.dispatch.rows._common import binary_operands, compute_type, float_type, same_layout
 from torch_npu.dispatch.table import row
 
@@ -390,11 +402,11 @@ def _sum(plan: Plan, self: Any, other: Any, alpha: Any) -> Any:
         return _sum(plan, other, self, 1)
     if not isinstance(other, T):
         x, back = same_layout(plan, plan.cast(self, dtype))
-        return back(plan.op("Adds", [x], loose=("value",), value=number(scalar_of(other)) * alpha))
+        return back(plan.op("Adds", [x], loose=("value",), value=wrapped(number(scalar_of(other)) * alpha, dtype)))
     if alpha == 1:
         return two(plan, "Add", self, other, dtype)
     a, b, back = binary_operands(plan, self, other, dtype)
-    return back(plan.op("Axpy", [a, b], loose=("alpha",), alpha=alpha))
+    return back(plan.op("Axpy", [a, b], loose=("alpha",), alpha=wrapped(alpha, dtype)))
 
 
 @row("mul")
@@ -408,7 +420,7 @@ def mul(plan: Plan, self: Any, other: Any) -> Any:
         self, other = other, self
     if not isinstance(other, T):
         x, back = same_layout(plan, plan.cast(self, dtype))
-        return back(plan.op("Muls", [x], loose=("value",), value=number(scalar_of(other))))
+        return back(plan.op("Muls", [x], loose=("value",), value=wrapped(number(scalar_of(other)), dtype)))
     return two(plan, "Mul", self, other, dtype)
 
 

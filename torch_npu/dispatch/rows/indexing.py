@@ -31,6 +31,8 @@ def index_select(plan: Plan, self: T, dim: int, index: T) -> Any:
 
 @row("embedding")
 def embedding(plan: Plan, weight: T, indices: T, **_: Any) -> Any:
+    if weight.ndim != 2:
+        raise NoPlan("an error is due")
     return plan.op("GatherV2D", [weight, _index(indices)], axis=0)
 
 
@@ -163,15 +165,23 @@ def scatter_reduce(plan: Plan, self: T, dim: int, index: T, src: T, reduce: str,
     return scatter(plan, self, dim, index, src, None, reduce)
 
 
-@row("searchsorted", "bucketize")
+@row("searchsorted", "bucketize", takes_out=True)
 def searchsorted(plan: Plan, sorted_sequence: Any = None, self: Any = None, out_int32: bool = False,
-                 right: bool = False, side: Any = None, sorter: Any = None, boundaries: Any = None) -> Any:  # fmt: skip
+                 right: bool = False, side: Any = None, sorter: Any = None, boundaries: Any = None,
+                 out: Any = ()) -> Any:  # fmt: skip
     rows_ = sorted_sequence if boundaries is None else boundaries
     if sorter is not None or not isinstance(rows_, T) or rows_.dtype not in FLOATS | INTEGERS:
         raise NoPlan("sorter")
     values = plan.cast(self, rows_.dtype) if isinstance(self, T) else plan.fill((), number(self), rows_.dtype)
     if isinstance(self, T) and self.dtype != rows_.dtype:
         raise NoPlan("types")
+    fits = boundaries is None and rows_.ndim == values.ndim and rows_.shape[:-1] == values.shape[:-1]
+    if rows_.ndim != 1 and not fits:
+        raise NoPlan("an error is due")
+    if side not in ((None, "right") if right else (None, "left", "right")):
+        raise NoPlan("an error is due")
+    if out and out[0].dtype != (torch.int32 if out_int32 else torch.int64):
+        raise NoPlan("an error is due")
     return plan.op("SearchSorted", [rows_, values], out_int32=bool(out_int32), right=bool(right) or side == "right")
 
 
