@@ -6,12 +6,13 @@ Headers and their order are those of Ascend/pytorch (torch_npu/profiler/analysis
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import zip_longest
 from typing import Any
 
 from ascend_sim.profiling import op_summary
 from ascend_sim.profiling.msprof_tables import Rows, tasks
 from ascend_sim.profiling.scopes import Scopes, innermost, step_number
-from ascend_sim.profiling.spans import Span, length, merged, without
+from ascend_sim.profiling.spans import length, merged, without
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import Soc
@@ -82,46 +83,47 @@ def shapes(op: Event) -> str:
 def step_trace_time(store: EventStore) -> Table:
     """How the time of each device divides, step by step (one step without a number when none was marked).
 
-    A step lasts from its start on the host to the start of the next one, the last one to its end or the end of its
-    last task. ``Free`` is the part of it with the device idle, ``Preparing`` what passes before its first task.
+    A step lasts from its start on the host, or, where the device is late, from the end of the step before, to the start
+    of the next one or the end of its last task. ``Free`` is the part of it with the device idle, ``Preparing`` what
+    passes from its start on the host (without steps: from the framework's first operator) to its first task.
     """
     scopes = Scopes(store)
     by_step: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
     for task in tasks(store):
         if task.kind in ("kernel", "aicpu", "collective"):
             by_step[task.device, scopes.step_of(task)].append(task)
-    wanted: list[int | None] = [step_number(s) for s in scopes.steps] or [None]
     rows: Rows = []
     for device in sorted({d for d, _ in by_step}):
-        for number in wanted:
-            mine = by_step.get((device, number), [])
-            begin, end = _extent(scopes, number, mine)
-            rows.append([device, "" if number is None else number, *_split(mine, begin, end)])
+        if not scopes.steps:
+            rows.append([device, "", *_whole(scopes, by_step[device, None])])
+        end = 0
+        for step, following in zip_longest(scopes.steps, scopes.steps[1:]):
+            number = step_number(step)
+            mine = by_step[device, number]
+            begin = min([max(step.start, end), *(t.start for t in mine)])
+            end = max([begin, step.end if following is None else following.start, *(t.end for t in mine)])
+            rows.append([device, number, *_split(mine, begin, end, step.start)])
     return STEP_TRACE_TIME, rows
 
 
-def _extent(scopes: Scopes, number: int | None, mine: list[Event]) -> Span:
-    last = max((t.end for t in mine), default=0)
-    for i, step in enumerate(scopes.steps):
-        if step_number(step) == number:
-            follows = scopes.steps[i + 1].start if i + 1 < len(scopes.steps) else 0
-            return step.start, follows or max(step.end, last)
-    return min((t.start for t in mine), default=0), last
+def _whole(scopes: Scopes, mine: list[Event]) -> list[Any]:
+    begin = min((t.start for t in mine), default=0)
+    called = min((op.start for op in scopes.ops), default=begin)
+    return _split(mine, begin, max((t.end for t in mine), default=0), min(called, begin))
 
 
-def _split(mine: list[Event], begin: int, end: int) -> list[Any]:
+def _split(mine: list[Event], begin: int, end: int, called: int) -> list[Any]:
     computing = merged((e.start, e.end) for e in mine if e.kind != "collective")
     talking = merged((e.start, e.end) for e in mine if e.kind == "collective")
     sending = merged((e.start, e.end) for e in mine if e.kind == "collective" and not _receives(e))
     bubble = length(merged((e.start, e.end) for e in mine if e.kind == "collective" and _receives(e)))
     exposed = without(talking, computing)
-    busy = merged([*computing, *talking])
-    first = busy[0][0] if busy else begin
-    free = max(end - begin - length(busy), 0)
+    first = min((t.start for t in mine), default=called)
+    free = end - begin - length(merged([*computing, *talking]))
     return [
         _us(length(computing)), _us(length(exposed)), _us(length(talking) - length(exposed)), _us(length(talking)),
         _us(free), _us(end - begin - bubble), _us(bubble), _us(length(without(sending, computing))),
-        _us(max(first - begin, 0)),
+        _us(first - called),
     ]  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import Soc, load_soc
+
+sys.path.insert(0, str(Path(__file__).parent))  # helpers of these tests
 
 Recorded = tuple[EventStore, Soc]
 US = 1_000_000

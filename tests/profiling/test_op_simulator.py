@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ascend_sim.cli.op_simulator import matches, traced
 from ascend_sim.engine.simulate import simulate_kernel
@@ -80,6 +82,32 @@ def test_slices_of_a_pipe_sum_to_its_busy_time(kernel: Kernel, folder: Path) -> 
             checked += 1
     assert checked or timing.blocks > timing.cores_used
     assert max(ends.values()) <= timing.core_ps / 1e6 + 1e-6
+
+
+PIPES = {"V": "vector", "MTE1": "mte1", "MTE2": "mte2", "MTE3": "mte3", "M": "cube", "FIX": "fixpipe"}
+sizes = st.integers(1, 20).map(lambda n: 16 * n)
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B2", "Ascend310P3"])
+@settings(max_examples=10)
+@given(kind=st.sampled_from(("MatMulV2", "Add", "SoftmaxV2", "Exp")), m=sizes, k=sizes, n=sizes)
+def test_busy_cycles_of_any_kernel_are_those_of_its_slices(chip: str, kind: str, m: int, k: int, n: int) -> None:
+    """Slices of a pipe are disjoint and within the core's time; all of them are its busy time (mean over the cores)."""
+    soc, out = load_soc(chip), spec(m, n)
+    inputs = {"MatMulV2": (spec(m, k), spec(k, n), None), "Add": (out, out)}.get(kind, (out,))
+    call = OpCall(kind, inputs, (out,), (("axes", (-1,)),) if kind == "SoftmaxV2" else ())
+    for trace in traced(call, soc):
+        cores, timing = op_simulator.cores_of(Kernel("k", kind, trace, soc))
+        busy: dict[str, int] = defaultdict(int)
+        ends: dict[tuple[str, Any], int] = defaultdict(int)
+        for core in cores:
+            for s in core.slices:
+                assert ends[core.name, s.pipe] <= s.start <= s.end <= timing.core_ps
+                ends[core.name, s.pipe] = s.end
+                busy[PIPES.get(s.pipe.name, "scalar")] += s.end - s.start
+        if timing.blocks <= timing.cores_used and trace.kind != "MIX":  # one wave is shown whole
+            for pipe in PIPES.values():
+                assert busy[pipe] / timing.cores_used == pytest.approx(timing.busy_ps.get(pipe, 0), abs=1)
 
 
 def test_tables_of_a_core_agree_with_its_trace(folder: Path) -> None:
