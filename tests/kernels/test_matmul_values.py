@@ -103,6 +103,17 @@ def test_batches_broadcast(chip: str) -> None:
     close(run(call, chip, [a, b]), a.astype(np.float32) @ b.astype(np.float32))
 
 
+def test_sums_of_halves_leave_the_cube_unrounded() -> None:
+    rng = np.random.default_rng(6)
+    a, b = data(rng, 2, 33, 48), data(rng, 2, 48, 24)
+    specs = [TensorSpec(a.shape, "float16"), TensorSpec(b.shape, "float16")]
+    call = ops.call("BatchMatMulV2", specs, {"y_dtype": "float32"})
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    assert call.outputs[0].dtype == "float32"
+    np.testing.assert_allclose(run(call, "Ascend910B2", [a, b]), want, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(ops.values(call, [a, b])[0], want, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 def test_weights_in_fractal_z(chip: str) -> None:
     rng = np.random.default_rng(4)

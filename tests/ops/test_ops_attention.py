@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim import ops
+from ascend_sim.ops.dtypes import numpy_dtype
 from ascend_sim.ops.schema import TensorSpec
 
 Array = np.ndarray[Any, Any]
@@ -205,3 +206,14 @@ def test_grouped_product(kind: int, transpose: bool) -> None:
         want[at : at + rows] = x[at : at + rows].astype(np.float64) @ w[g].astype(np.float64) + c[g]
         at += rows
     np.testing.assert_allclose(out.astype(np.float64), want, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_go_to_the_second_product_rounded(dtype: str) -> None:
+    rng = np.random.default_rng(8)
+    q, k, v = (rng.standard_normal((1, 1, 3, 16)).astype(numpy_dtype(dtype)) for _ in range(3))
+    scores = q.astype(np.float32) @ k.astype(np.float32).swapaxes(-1, -2) * np.float32(0.25)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = weights.astype(q.dtype).astype(np.float32) @ v.astype(np.float32) / weights.sum(-1, keepdims=True)
+    out = run("FlashAttentionScore", [q, k, v], head_num=1, input_layout="BNSD", scale_value=0.25)[3]
+    np.testing.assert_allclose(out.astype(np.float32), wanted, rtol=2**-8 if dtype == "bfloat16" else 2**-11)

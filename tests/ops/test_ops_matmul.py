@@ -100,6 +100,7 @@ def test_writable_weights_may_change_between_calls() -> None:
         ((2, 3), (4, 5), {}, r"MatMulV2: x2 is float16\[4,5\] \(K = 4\) but x1 is float16\[2,3\] \(K = 3\)"),
         ((2, 3), (3,), {}, r"MatMulV2: x2 is float16\[3\]; expected rank 2"),
         ((2, 3), (3, 5), {"epilogue": (("add",),)}, "attribute epilogue: .* consumes 1 further inputs, not 0"),
+        ((2, 3), (3, 5), {"y_dtype": "int32"}, "attribute y_dtype is 'int32'; expected 'float16'"),
     ],
 )
 def test_errors(sa: tuple, sb: tuple, attrs: dict, words: str) -> None:

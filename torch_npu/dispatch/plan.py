@@ -27,6 +27,7 @@ _SCALAR_TYPES = {
     torch.float64: 7, torch.complex64: 9, torch.complex128: 10, torch.bool: 11, torch.bfloat16: 15,
     torch.uint16: 27, torch.uint32: 28, torch.uint64: 29,
 }  # fmt: skip
+TYPE_OF_NUMBER = {number: dtype for dtype, number in _SCALAR_TYPES.items()}
 FLOATS = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
 HALVES = frozenset((torch.float16, torch.bfloat16))
 INTEGERS = frozenset((torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64))

@@ -14,7 +14,7 @@ import torch
 from acl import _eager, _sim
 from torch_npu._backend import backend
 from torch_npu.dispatch import table
-from torch_npu.dispatch.plan import NoPlan, Plan, Scalar, contiguous_strides
+from torch_npu.dispatch.plan import TYPE_OF_NUMBER, NoPlan, Plan, Scalar, contiguous_strides
 
 fallbacks: Counter[str] = Counter()  # operators that ran on the CPU
 _launched = [0]  # Ascend operators
@@ -36,6 +36,13 @@ def _wrap(plan: Plan, value: Any) -> Any:
         return plan.argument(value)
     if isinstance(value, list | tuple):
         return [_wrap(plan, v) for v in value]
+    return value
+
+
+def _value(argument: Any, value: Any) -> Any:
+    """``value`` with types as torch types: the extension hands them over as their numbers."""
+    if type(value) is int and "ScalarType" in str(argument.real_type):
+        return TYPE_OF_NUMBER.get(value, value)
     return value
 
 
@@ -76,7 +83,7 @@ def _compile(row: table.Row, schema: Any, inplace: bool, values: list[Any]) -> P
     named: dict[str, Any] = {}
     outs: list[Any] = []
     for argument, value in zip(schema.arguments, values, strict=True):
-        wrapped = _wrap(plan, value)
+        wrapped = _wrap(plan, _value(argument, value))
         if argument.is_out:
             outs.append(wrapped)
         else:

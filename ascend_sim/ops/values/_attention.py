@@ -10,7 +10,7 @@ import numpy as np
 from ascend_sim.ops.registry import Array
 from ascend_sim.ops.schema import TensorSpec
 from ascend_sim.ops.shapes import ShapeError, text
-from ascend_sim.ops.values._numeric import float32
+from ascend_sim.ops.values._numeric import float32, narrow
 
 ENDLESS = 2147483647  # of pre_tokens and next_tokens: no limit
 COMPRESSED = (2, 3, 4)  # sparse modes whose mask tensor is the 2048 x 2048 triangle
@@ -102,7 +102,10 @@ def attend(
 ) -> tuple[Array, Array, Array]:
     """Attention of one head group: q [g, s, d] over k, v [t, d] in float32; ``hidden`` [s, t] (or with a leading g)
     marks keys not seen, ``shift`` is added to the scores. Returns (output, row maximum, row sum of exponentials); a
-    row that sees nothing gives 0."""
+    row that sees nothing gives 0.
+
+    The second product takes its weights in the type of ``v``: flash attention rounds the exponentials (not yet divided
+    by their sum, which stays float32) on their way to the cube (hicann/ops-transformer, flash_attention_score)."""
     scores = float32(q) @ float32(k).T
     scores *= np.float32(scale)
     if shift is not None:
@@ -113,7 +116,7 @@ def attend(
     safe = np.where(np.isfinite(top), top, np.float32(0))
     weight = np.exp(scores - safe)
     total = weight.sum(axis=-1, keepdims=True, dtype=np.float32)
-    out = weight @ float32(v)
+    out = float32(narrow(weight, v.dtype.name)) @ float32(v)
     out = out / np.where(total == 0, np.float32(1), total)
     return out, top[..., 0], total[..., 0]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ascend_sim.ops.dtypes import HALF
 from ascend_sim.ops.registry import Array
 from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.shapes import ShapeError, broadcast, like, need, optional, rank, text
@@ -20,6 +21,8 @@ _DECLARED = 3  # x1, x2, bias: what an epilogue adds comes after these
 
 
 def _infer(transposes: tuple[str, str], *, batch: bool) -> Any:
+    """``y_dtype`` "float32": the sums of a product of half types leave the cube as they are, unrounded."""
+
     def infer(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
         a, b = need(inputs, 0, "x1"), need(inputs, 1, "x2")
         high = None if batch else 2
@@ -36,7 +39,11 @@ def _infer(transposes: tuple[str, str], *, batch: bool) -> Any:
             raise ShapeError(f"bias is {text(bias)}; expected [{n}]")
         check_extras(inputs, attrs, _DECLARED)
         lead = broadcast(sa[:-2], sb[:-2])
-        fmt = like(a, (*lead, m, n), output_dtype(a, b, ("x1", "x2")))
+        dtype = output_dtype(a, b, ("x1", "x2"))
+        wanted = attrs.get("y_dtype", dtype)
+        if wanted != dtype and (wanted != "float32" or dtype not in HALF):
+            raise ShapeError(f"attribute y_dtype is {wanted!r}; expected {dtype!r} for products of {text(a)}")
+        fmt = like(a, (*lead, m, n), wanted)
         return [TensorSpec(fmt.shape, fmt.dtype)]
 
     return infer
