@@ -14,6 +14,7 @@ import shlex
 from pathlib import Path
 
 from ascend_sim.cli.errors import CommandError
+from ascend_sim.cli.msprof_options import split
 from ascend_sim.cli.run import check_writable, record
 
 SWITCH = ("on", "off")
@@ -55,7 +56,7 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_usage())
         return 0 if arguments else 2
-    options, program = _split(arguments)
+    options, program = _options(arguments)
     if options["application"]:
         program = shlex.split(options["application"])
     script, module, rest = python_program(program)
@@ -75,32 +76,22 @@ def _usage() -> str:
     return f"usage: msprof [--option=value ...] PROGRAM [arguments]\n\noptions (default):\n{known}\n\n{EPILOG}"
 
 
-def _split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
-    options = {"json": "off"} | {name: default for name, (_, default) in OPTIONS.items()}
-    for at, word in enumerate(arguments):
+def _options(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
+    for word in arguments:
         if not word.startswith("--"):
-            return options, arguments[at:]
-        name, eq, value = word[2:].partition("=")
-        if word == "--json":
-            options["json"] = "on"
-            continue
-        if name in OFFLINE:
+            break
+        if (name := word[2:].partition("=")[0]) in OFFLINE:
             raise CommandError(f"{word}: profiles are written complete, there is nothing to {name}")
-        if name not in OPTIONS:
-            raise CommandError(f"{word}: msprof has no such option")
-        if not eq:
-            raise CommandError(f"{word}: expected --{name}=VALUE")
-        words = OPTIONS[name][0]
-        if words and value not in words:
-            raise CommandError(f"{word}: expected one of {', '.join(words)}")
-        if (
-            name == "aic-metrics"
-            and value not in METRICS
-            and not re.fullmatch(r"Custom:(0x[0-9a-fA-F]+,?){1,8}", value)
-        ):
-            raise CommandError(f"{word}: expected one of {', '.join(METRICS)}")
-        options[name] = value
-    return options, []
+    return split(arguments, {name: default for name, (_, default) in OPTIONS.items()}, _expected)
+
+
+def _expected(name: str, value: str) -> str:
+    words = OPTIONS[name][0]
+    if words and value not in words:
+        return "one of " + ", ".join(words)
+    if name == "aic-metrics" and value not in METRICS and not re.fullmatch(r"Custom:(0x[0-9a-fA-F]+,?){1,8}", value):
+        return "one of " + ", ".join(METRICS)
+    return ""
 
 
 def python_program(words: list[str]) -> tuple[Path, bool, list[str]]:

@@ -7,11 +7,13 @@ import os
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from ascend_sim.cli.errors import CommandError
 from ascend_sim.cli.msprof import python_program
+from ascend_sim.cli.msprof_options import split
 from ascend_sim.cli.run import check_writable, record
 from ascend_sim.cli.table import render
 from ascend_sim.soc import Soc, load_soc
@@ -37,10 +39,13 @@ def main(arguments: list[str]) -> int:
     """The command; its exit code is that of the program, 1 when no kernel matched."""
     if arguments[:1] != ["simulator"]:
         raise CommandError("msprof op runs on hardware; here it is `msprof op simulator`")
-    options, program = _split(arguments[1:])
-    if options is None:
+    if asks_for_help(arguments[1:]):
         print(USAGE)
         return 0
+    options, program = split(arguments[1:], DEFAULTS)
+    if not program and not options["application"]:
+        print(USAGE)
+        return 2
     chip = load_soc(options["soc-version"] or None)
     os.environ["ASCEND_SIM_SOC"] = chip.name
     count = _whole(options, "launch-count", 1, 5000)
@@ -79,26 +84,15 @@ def main(arguments: list[str]) -> int:
     return code
 
 
+def asks_for_help(arguments: list[str]) -> bool:
+    """Whether ``-h`` or ``--help`` is among the options, not among the program's own arguments."""
+    options = list(takewhile(lambda word: word.startswith("-"), arguments))
+    return "-h" in options or "--help" in options
+
+
 def matches(pattern: str, name: str) -> bool:
     """``add|abs*``: alternatives, each a prefix where ``*`` stands for anything."""
     return any(fnmatchcase(name, part + "*") for part in pattern.split("|") if part)
-
-
-def _split(arguments: list[str]) -> tuple[dict[str, str] | None, list[str]]:
-    options = DEFAULTS | {"json": "off"}
-    for at, word in enumerate(arguments):
-        if word in ("-h", "--help"):
-            return None, []
-        if not word.startswith("--"):
-            return options, arguments[at:]
-        name, eq, value = word[2:].partition("=")
-        if word == "--json":
-            options["json"] = "on"
-            continue
-        if name not in DEFAULTS or not eq:
-            raise CommandError(f"{word}: expected one of " + ", ".join(f"--{n}=..." for n in DEFAULTS))
-        options[name] = value
-    return (options, []) if options["application"] else (None, [])
 
 
 def _whole(options: dict[str, str], name: str, low: int, high: int) -> int:

@@ -49,12 +49,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="let the program's time.time(), perf_counter() ... and sleep() be simulated",
     )
     parser.add_argument("-m", dest="module", action="store_true", help="the program is a module, as in `python -m`")
-    parser.add_argument("script", type=Path, help="the program")
+    parser.add_argument("script", type=Path, nargs="?", help="the program")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.profile is not None and args.profile.is_file():
+        raise CommandError(f"--profile {args.profile}: expected a directory before the program, for example "
+                           f"`--profile out {args.profile}`")  # fmt: skip
+    if args.script is None:
+        raise CommandError("no program: expected for example `ascend-sim run app.py`")
     if not args.module and not args.script.is_file():
         raise CommandError(f"script {str(args.script)!r} is not a file")
     if args.json and args.profile is None:

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from ascend_sim import __version__, soc
+from ascend_sim.cli import smi_watch
 from ascend_sim.cli.errors import CommandError
 from ascend_sim.runtime import status
 from ascend_sim.runtime.system import device_count
@@ -19,46 +20,76 @@ from ascend_sim.soc import Soc
 
 MIB = 1 << 20
 IDLE_C = 36  # nothing models heat
-TYPES = ("power", "usages", "memory", "temp", "health", "board", "common")
+TYPES = ("power", "usages", "memory", "temp", "health", "board", "common", "proc-mem")
+NO_PROC = "This device does not support querying proc info."  # of its operating system: as npu-smi says of most chips
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "smi",
         help="show simulated devices as npu-smi does",
-        epilog="example: ascend-sim smi info -t usages -i 0",
+        epilog="examples: ascend-sim smi info -t usages -i 0 | ascend-sim smi info watch -d 5 -s pam",
     )
     parser.add_argument("what", nargs="?", default="info", choices=["info"])
+    parser.add_argument("how", nargs="?", choices=["watch", "proc"], help="watch: a line a device, again and again")
     parser.add_argument("--soc", help="chip when no simulation has run (default: ASCEND_SIM_SOC, else Ascend910B2)")
     parser.add_argument("-l", dest="listing", action="store_true", help="list the NPUs")
     parser.add_argument("-m", dest="mapping", action="store_true", help="map NPUs to chips and names")
     parser.add_argument("-t", dest="type", choices=TYPES, help="one kind of facts of an NPU")
-    parser.add_argument("-i", dest="npu", type=int, default=0, metavar="ID", help="the NPU of -t (default 0)")
+    parser.add_argument("-i", dest="npu", type=int, metavar="ID", help="the NPU of -t (default 0) or watch (all)")
     parser.add_argument("-c", dest="chip", type=int, default=0, metavar="CHIP", help="the chip of the NPU, always 0")
+    parser.add_argument("-d", dest="delay", type=int, default=1, metavar="S", help="seconds between two of watch")
+    letters = "what watch shows: Power, Temperature, Ai core, aI cpu, Control cpu, Memory, memory Bandwidth"
+    parser.add_argument("-s", dest="metrics", default=smi_watch.ALL, metavar="LETTERS", help=letters)
+    parser.add_argument("--rounds", type=int, metavar="N", help="end watch after N (not an option of npu-smi itself)")
     parser.add_argument("--json", action="store_true", help="machine readable")
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        states = status.processes()
-        chip = soc.load_soc(args.soc or (states[0]["soc"] if states else None))
-        devices = _devices([s for s in states if s["soc"] == chip.name], chip)
-    except ValueError as error:  # no such chip, or a wrong ASCEND_SIM_DEVICES
-        raise CommandError(str(error)) from error
-    if args.json:
-        shown = [_one(devices, args.npu)] if args.type else devices
+    chip, devices = _present(args.soc)
+    if args.chip != 0:
+        raise CommandError(f"-c {args.chip}: an NPU has one chip, 0")
+    if args.how == "proc":
+        print(NO_PROC)
+    elif args.how == "watch":
+        _watch(args)
+    elif args.json:
+        shown = [_one(devices, args.npu or 0)] if args.type else devices
         print(json.dumps({"soc": chip.name, "devices": shown}, indent=1))
     elif args.listing:
         print(_listing(devices))
     elif args.mapping:
         print(_mapping(devices, chip))
     elif args.type:
-        print(_facts(args.type, _one(devices, args.npu), chip))
+        print(_facts(args.type, _one(devices, args.npu or 0), chip))
     else:
         print(_table(devices, chip))
         _say_last(devices)
     return 0
+
+
+def _present(name: str | None) -> tuple[Soc, list[dict[str, Any]]]:
+    """The chip and its devices as they are now."""
+    try:
+        states = status.processes()
+        chip = soc.load_soc(name or (states[0]["soc"] if states else None))
+        return chip, _devices([s for s in states if s["soc"] == chip.name], chip)
+    except ValueError as error:  # no such chip, or a wrong ASCEND_SIM_DEVICES
+        raise CommandError(str(error)) from error
+
+
+def _watch(args: argparse.Namespace) -> None:
+    smi_watch.check(args.metrics, args.delay)
+    for number in smi_watch.rounds(args.delay, args.rounds):
+        chip, devices = _present(args.soc)
+        shown = devices if args.npu is None else [_one(devices, args.npu)]
+        if args.json:
+            print(json.dumps({"soc": chip.name, "devices": shown}), flush=True)
+            continue
+        lines = [] if number else [smi_watch.title(args.metrics)]
+        lines += [smi_watch.row(device, args.metrics, IDLE_C) for device in shown]
+        print("\n".join(lines), flush=True)
 
 
 def _say_last(devices: list[dict[str, Any]]) -> None:
@@ -169,6 +200,9 @@ def _mapping(devices: list[dict[str, Any]], chip: Soc) -> str:
 
 
 def _facts(kind: str, device: dict[str, Any], chip: Soc) -> str:
+    if kind == "proc-mem":
+        ends = (_pairs([("NPU ID", device["id"]), ("Chip Count", 1)]), _pairs([("Chip ID", 0)]))
+        return f"{ends[0]}\n\n{smi_watch.processes(device)}\n{ends[1]}"
     memory = "HBM" if chip.memory.kind == "HBM" else "Memory"
     rate = f"{100 * device['used'] / device['capacity']:.0f}"
     head: list[tuple[str, object]] = [("NPU ID", device["id"]), ("Chip Count", 1)]

@@ -13,6 +13,9 @@ from ascend_sim.profiling.bands import Band, band_of, family_of
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.soc import CONFIDENCES, Soc
 
+FOOTER = """\
+us: tasks with their launch; cycles: the slowest core without it; both summed over runs; busy pipes: of a core's time
+error: nine of ten measured tasks like this one (kind, length, chip) lie within; "-": none were measured"""
 SHORT = {"vector": "vec", "cube": "cube", "scalar": "scl", "fixpipe": "fix"}
 
 
@@ -105,7 +108,7 @@ def render_table(store: EventStore, soc: Soc, most: int = 40) -> str:
     text = _render(header, lines)
     hidden = len(everything) - len(busiest)
     more = f"\n({hidden} more operators)" if hidden else ""
-    return f"{soc.name}: {len(everything)} operators, {total / 1e6:.1f} us on the device\n{text}{more}"
+    return f"{soc.name}: {len(everything)} operators, {total / 1e6:.1f} us on the device\n{text}{more}\n{FOOTER}"
 
 
 def _shapes(call: OpCall | None) -> str:

@@ -87,3 +87,44 @@ def test_a_running_program_then_the_last_one(place: Path, tmp_path: Path, capsys
     report = json.loads(show(capsys, "--json"))
     assert report["soc"] == "Ascend310P3" and report["devices"][1]["last"][0]["peak"] >= 3 << 20
     assert json.loads(show(capsys, "-t", "usages", "-i", "1", "--json"))["devices"] == report["devices"][1:2]
+
+
+# From a page on Atlas 200I DK A2 and vllm-ascend's issues: columns of twelve, left aligned.
+WATCH = "NpuID(Idx)  ChipId(Idx) Pwr(W)      Temp(C)     AI Core(%)  AI Cpu(%)   Ctrl Cpu(%) Memory(%)   Memory BW(%)"
+
+
+def test_watch_scrolls_a_line_a_device(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    title, *lines = show(capsys, "info", "watch", "-d", "7", "--rounds", "3", "--soc", "Ascend910B4").splitlines()
+    assert title.rstrip() == WATCH and waits == [7, 7]
+    assert [" ".join(line.split()) for line in lines] == 3 * [f"{i} 0 93.5 36 0 0 0 0 NA" for i in (0, 1)]
+    assert all(line[:12].strip().isdigit() and line[24:28] == "93.5" for line in lines)
+    shown = show(capsys, "info", "watch", "-i", "1", "-c", "0", "-s", "map", "--rounds", "1", "--soc", "Ascend310P3")
+    assert [line.split()[-3:] for line in shown.splitlines()[1:]] == [["20.0", "0", "0"]]
+    report = json.loads(show(capsys, "info", "watch", "-i", "1", "--rounds", "1", "--json"))
+    assert [d["id"] for d in report["devices"]] == [1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["watch", "-s", "pq"], "ptaicmb"), (["watch", "-d", "0"], "from 1 to 100"), (["watch", "-i", "9"], "-i 9"),
+     (["-t", "proc-mem", "-c", "1"], "-c 1")],
+)  # fmt: skip
+def test_watch_names_mistakes(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["smi", "info", *words]) == 2
+    out = capsys.readouterr()
+    assert said in out.err and not out.out
+
+
+def test_processes_of_a_device(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    idle = show(capsys, "info", "-t", "proc-mem", "-i", "0", "-c", "0").splitlines()
+    assert idle[-2:] == ["\tNo process in device.", "\tChip ID                        : 0"]
+    assert "does not support" in show(capsys, "info", "proc", "-i", "0", "-c", "0", "-d", "2")
+    place.mkdir()
+    state = {"pid": 1, "program": "a_very_long_name.py", "alive": True, "soc": "Ascend910B4", "count": 2,
+             "devices": [{"id": 1, "used": 177 << 20, "peak": 1, "aicore": 0.5, "us": 1.0}]}  # fmt: skip
+    (place / "1.json").write_text(json.dumps(state))
+    lines = show(capsys, "info", "-t", "proc-mem", "-i", "1").splitlines()
+    assert "\tProcess id:1       Process name:a_very_long_nam   Process memory(MB):177" in lines
+    assert lines[0] == "\tNPU ID                         : 1"
