@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,33 @@ def test_script_for_cuda_runs_with_one_more_import():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True", "npu:0", "npu:0"]
+
+
+EXAMPLE = HERE.parent.parent / "examples" / "train_cuda_script.py"
+
+
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_training_script_for_cuda(processes, tmp_path):
+    """Mixed precision, loader workers, pinned memory, (two processes,) checkpoint and profile, no fallback."""
+    if not EXAMPLE.exists():
+        pytest.skip("the examples are not here")
+    start = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"] if processes > 1 else []
+    env = {**os.environ, "ASCEND_SIM_QUIET": "1", "TORCH_NPU_FALLBACK_CPU_DISABLE": "1"}
+    outputs = []
+    for more in (["--profile", "log"], []):
+        command = [sys.executable, *start, str(EXAMPLE), "--steps", "4", "--checkpoint", "state.pt", *more]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        outputs.append(done.stdout)
+    losses = [[float(x) for x in re.search(r"loss (\S+) -> (\S+),", text).groups()] for text in outputs]
+    assert "steps 0 to 4" in outputs[0] and "steps 4 to 8" in outputs[1]
+    assert losses[0][0] == pytest.approx(2.3026, abs=0.1)  # ten classes, nothing learnt
+    assert losses[1][1] < losses[0][0]
+    tables = list(tmp_path.glob("log/*_ascend_pt/ASCEND_PROFILER_OUTPUT/kernel_details.csv"))
+    assert len(tables) == processes
+    with open(tables[0], encoding="utf-8") as file:
+        types = {line.split(",")[3] if "," in line else "" for line in file}
+    assert any("Conv2D" in t for t in types) and len(types) > 10
 
 
 _RANK = """
