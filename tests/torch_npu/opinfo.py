@@ -2,6 +2,7 @@
 
 ``python tests/torch_npu/opinfo.py --dtype float32 [--stride 20] [--names abs,mm] [--out FILE]``: the parent starts a
 worker, which goes through the entries; when it dies, the entry is a crash and a new worker goes on behind it.
+``--dtype float32,float16,bfloat16 --page docs/torch_npu.md`` writes the part of that page about it anew.
 Statuses: ok, mismatch, error, crash. An entry that is ok says in ``rules`` what it took beyond equality with the CPU in
 the same type (`assert_close`); without any it is counted as ``ok_strict``:
 
@@ -234,6 +235,10 @@ def run_all(dtype_name: str, names: list[str], out: str) -> list[dict[str, Any]]
         elif done.returncode and not begun:
             raise RuntimeError("the worker does not start")
         left = [n for n in left if n not in finished]
+    return finished_rows(out)
+
+
+def finished_rows(out: str) -> list[dict[str, Any]]:
     return [r for r in _lines(out) if "name" in r]
 
 
@@ -248,26 +253,14 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, int]:
     return {"entries": len(rows), "ok": 0, **counts, "ok_strict": strict, **by_rule, "through_acl_op_only": clean}
 
 
-def page(rows: list[dict[str, Any]]) -> str:
-    """The entries by how they ran, for docs/torch_npu.md."""
-    ok = [r for r in rows if r["status"] == "ok"]
-    groups = {
-        "on the device only": [r["name"] for r in ok if r["kernels"] and not r["fallbacks"]],
-        "views and host work, no kernel": [r["name"] for r in ok if not r["kernels"] and not r["fallbacks"]],
-        "partly or wholly on the CPU": [r["name"] for r in ok if r["fallbacks"]],
-    }
-    parts = [f"**{title}** ({len(names)}): {', '.join(names)}" for title, names in groups.items()]
-    parts += [f"**{r['status']}** `{r['name']}`: {r['why'][:110]}" for r in rows if r["status"] != "ok"]
-    return "\n\n".join(parts) + "\n"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--dtype", default="float32", help="one type, or several between commas")
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--names", default="")
-    parser.add_argument("--out", default="")
-    parser.add_argument("--page", default="", help="write the entries by how they ran")
+    parser.add_argument("--out", default="opinfo_{dtype}.jsonl", help="results; {dtype} stands for the type")
+    parser.add_argument("--page", default="", help="file whose part about the operator database is written anew")
+    parser.add_argument("--reuse", action="store_true", help="take the results that are there already")
     parser.add_argument("--worker", action="store_true")
     args = parser.parse_args()
     if args.worker:
@@ -275,18 +268,21 @@ def main() -> int:
         return 0
     import torch
 
-    names = args.names.split(",") if args.names else []
-    if not names:
-        names = sorted({full_name(op) for op in entries(getattr(torch, args.dtype))})[:: args.stride]
-    out = args.out or f"opinfo_{args.dtype}.jsonl"
-    rows = run_all(args.dtype, names, out)
-    for r in rows:
-        if r["status"] != "ok":
-            sys.stdout.write(f"{r['status']:9} {r['name']}: {r['why'][:160]}\n")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for dtype in args.dtype.split(","):
+        names = args.names.split(",") if args.names else []
+        if not names:
+            names = sorted({full_name(op) for op in entries(getattr(torch, dtype))})[:: args.stride]
+        out = args.out.format(dtype=dtype)
+        rows = found[dtype] = finished_rows(out) if args.reuse else run_all(dtype, names, out)
+        for r in rows:
+            if r["status"] != "ok":
+                sys.stdout.write(f"{r['status']:9} {r['name']}: {r['why'][:160]}\n")
+        sys.stdout.write(json.dumps(summary(rows)) + "\n")
     if args.page:
-        with open(args.page, "w", encoding="utf-8") as file:
-            file.write(page(rows))
-    sys.stdout.write(json.dumps(summary(rows)) + "\n")
+        from opinfo_page import rewrite
+
+        rewrite(args.page, found, {dtype: summary(rows) for dtype, rows in found.items()})
     return 0
 
 

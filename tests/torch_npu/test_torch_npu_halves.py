@@ -98,6 +98,11 @@ def test_normalisation_keeps_float32_statistics():
     _, mean, rstd = torch.native_layer_norm(x.npu(), (8,), None, None, 1e-5)
     assert mean.dtype == rstd.dtype == torch.float32
     torch.testing.assert_close(mean.cpu(), x.float().mean(1, keepdim=True))
+    # batch normalisation: op_plugin_functions.yaml says float32 in training, else the type of the input
+    running = torch.zeros(8, dtype=torch.float16).npu(), torch.ones(8, dtype=torch.float16).npu()
+    for training, dtype in ((True, torch.float32), (False, torch.float16)):
+        _, mean, rstd = torch.native_batch_norm(x.npu(), None, None, *running, training, 0.1, 1e-5)
+        assert mean.dtype == rstd.dtype == dtype
 
 
 # ---- the comparison with the operator database
@@ -137,3 +142,24 @@ def test_summary_counts_what_is_equal_and_what_took_a_rule(opinfo):
     assert opinfo.summary(rows) == {
         "entries": 4, "ok": 3, "error": 1, "ok_strict": 2, "ok_by_rounded_once": 1, "through_acl_op_only": 2,
     }  # fmt: skip
+
+
+def test_page_says_what_differs_and_why(opinfo, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    from opinfo_page import BEGIN, END, rewrite
+
+    base = {"status": "ok", "kernels": 1, "fallbacks": [], "rules": [], "why": ""}
+    found = {
+        "float32": [{**base, "name": "abs"}, {**base, "name": "logit"}],
+        "float16": [{**base, "name": "abs"}, {**base, "name": "logit", "rules": ["rounded_once"]},
+                    {**base, "name": "own", "status": "mismatch", "why": "other"}],
+    }  # fmt: skip
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    rewrite(str(page), found, {dtype: opinfo.summary(rows) for dtype, rows in found.items()})
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
+    assert "| float16 | 3 | 1 | 1 | 2 | 1 | 0 | 2 |" in text
+    assert "| `logit` | rounded once (float16) | the chip's kernel computes in float32" in text
+    assert "| `own` | mismatch (float16) | other |" in text
+    assert "**on the device only** (2): abs, logit" in text

@@ -97,8 +97,9 @@ def convolution_backward(plan: Plan, grad_output: T, input: T, weight: T, stride
 # ---- batch normalisation
 
 
-def _statistics_type(x: T, weight: T | None) -> torch.dtype:
-    return torch.float32 if x.dtype in HALVES else x.dtype
+def _statistics_type(x: T, training: bool) -> torch.dtype:
+    """Type of the batch's statistics, as torch_npu declares them (Ascend/op-plugin op_plugin_functions.yaml)."""
+    return torch.float32 if x.dtype in HALVES and training else x.dtype
 
 
 def _batch_norm(plan: Plan, x: T, weight: T | None, bias: T | None, mean: T | None, variance: T | None,
@@ -109,7 +110,7 @@ def _batch_norm(plan: Plan, x: T, weight: T | None, bias: T | None, mean: T | No
 
     y, new_mean, new_variance, save_mean, save_rstd = plan.op(
         "BatchNormV3", [x, weight, bias, mean, variance], is_training=bool(training), momentum=float(momentum),
-        epsilon=float(eps), stat_type=DTYPES[_statistics_type(x, weight)],
+        epsilon=float(eps), stat_type=DTYPES[_statistics_type(x, training)],
     )  # fmt: skip
     if training:
         for value, target in ((new_mean, mean), (new_variance, variance)):
