@@ -64,8 +64,8 @@ def main() -> None:
 
     assert torch.cuda.is_available()
     torch.backends.cudnn.benchmark = True
-    world = int(os.environ.get("WORLD_SIZE", 1))
-    local = int(os.environ.get("LOCAL_RANK", 0))
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    local = int(os.environ.get("LOCAL_RANK", "0"))
     torch.cuda.set_device(local)
     device = torch.device("cuda", local)
     if world > 1:

@@ -1,5 +1,6 @@
 """Programs in processes of their own: scripts for CUDA, two processes with hccl, torch's operator database."""
 
+import csv
 import json
 import os
 import re
@@ -64,7 +65,7 @@ def test_training_script_for_cuda(processes, tmp_path):
     tables = list(tmp_path.glob("log/*_ascend_pt/ASCEND_PROFILER_OUTPUT/kernel_details.csv"))
     assert len(tables) == processes
     with open(tables[0], encoding="utf-8") as file:
-        types = {line.split(",")[3] if "," in line else "" for line in file}
+        types = {row["Type"] for row in csv.DictReader(file)}
     assert any("Conv2D" in t for t in types) and len(types) > 10
 
 
