@@ -193,7 +193,8 @@ def _profiling(content: dict[str, Any], path: str) -> int:
             errors.INVALID_PROFILING_CONFIG, f"config file {path!r}: directory {output!r} cannot be made: {error}."
         )
     from acl._profile import Session
+    from ascend_sim.profiling.msprof_switches import of_options
 
-    state.session = Session(output)
+    state.session = Session(output, of_options(section))
     atexit.register(end)  # a program may end without acl.finalize
     return 0

@@ -205,6 +205,7 @@ def _model_task(
 
     task.first = first
     task.memory = lambda: loaded.static_memory(variant)
+    task.fused = lambda: loaded.fused_operators(variant)
     return task
 
 

@@ -143,7 +143,7 @@ def start(config: int, /) -> int:
     if found.running:
         return errors.fail(errors.INVALID_PARAM, "profiling with this config runs already.", "acl.prof.stop ends it.")
     found.running = True
-    _start_session(_state.path)
+    _start_session(_state.path, found)
     return 0
 
 
@@ -162,11 +162,12 @@ def stop(config: int, /) -> int:
     return 0
 
 
-def _start_session(path: str) -> None:
+def _start_session(path: str, config: Config) -> None:
     if _state.session is None:
         from acl._profile import Session
+        from ascend_sim.profiling.msprof_switches import of_config
 
-        _state.session = Session(path)
+        _state.session = Session(path, of_config(config.metrics, config.mask, _state.options))
 
 
 def _stop_session() -> None:
@@ -178,10 +179,10 @@ def _stop_session() -> None:
 # -- marks -------------------------------------------------------------------------------------------------
 
 
-def _mark(name: str, start: int, end: int) -> None:
+def _mark(name: str, start: int, end: int, event: str = "marker") -> None:
     machine, thread = system(), host_thread()
     if machine.observers.active:
-        machine.observers.emit(Event("host", name, -1, -1, 0, start, end, thread.index, {"mark": True}))
+        machine.observers.emit(Event("host", name, -1, -1, 0, start, end, thread.index, {"mark": True, "event": event}))
 
 
 def _stamp(handle: int) -> Stamp | None:
@@ -238,7 +239,7 @@ def pop() -> int:
     if not _state.stack:
         return errors.fail(errors.INVALID_PARAM, "no range is open.", "acl.prof.push opens one.")
     found = _state.stack.pop()
-    _mark(found.message, found.start, host_thread().now)
+    _mark(found.message, found.start, host_thread().now, "push/pop")
     return 0
 
 
@@ -259,7 +260,7 @@ def range_stop(range_id: int, /) -> int:
     found = _state.ranges.pop(range_id, None)
     if found is None:
         return errors.bad("range_id", range_id, "an id of acl.prof.range_start that was not stopped yet")
-    _mark(found.message, found.start, host_thread().now)
+    _mark(found.message, found.start, host_thread().now, "start/end")
     return 0
 
 

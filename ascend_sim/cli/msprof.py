@@ -126,6 +126,7 @@ def _set_environment(text: str) -> None:
 
 def _profile(script: Path, module: bool, rest: list[str], folder: Path, options: dict[str, str]) -> int:
     from ascend_sim.profiling import msprof
+    from ascend_sim.profiling.msprof_switches import of_options
     from ascend_sim.profiling.store import EventStore
     from ascend_sim.runtime.system import system
 
@@ -137,12 +138,7 @@ def _profile(script: Path, module: bool, rest: list[str], folder: Path, options:
     finally:
         if options["ascendcl"] == "off":
             store.events = [e for e in store.events if e.kind != "api"]
-        counters = options["ai-core"] == "on" and options["task-time"] in ("on", "l1", "l2", "l3")
-        chosen = msprof.Contents(
-            counters=counters, metrics=options["aic-metrics"] or msprof.DEFAULT_METRICS,
-            task_memory=options["task-memory"] == "on", device_memory=options["sys-hardware-mem"] == "on",
-        )  # fmt: skip
-        written = msprof.write(store, system().soc, folder, contents=chosen)
+        written = msprof.write(store, system().soc, folder, contents=of_options(options))
     if machine:
         print(json.dumps({"exit": code, "profile": str(written.resolve()), "kernels": len(list(store.kernels()))}))
     else:

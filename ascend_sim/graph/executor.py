@@ -505,6 +505,7 @@ class LoadedModel:
             exclusive,
         )
         task.memory = lambda: self.static_memory(variant)
+        task.fused = lambda: self.fused_operators(variant)
         return task
 
     def static_memory(self, variant: int = 0) -> tuple[int, list[tuple[str, int, int, int]]]:
@@ -513,6 +514,21 @@ class LoadedModel:
 
         chosen = self._variant(variant)
         return chosen.plan.work_size, lifetimes(chosen.graph, chosen.plan)
+
+    def fused_operators(self, variant: int = 0) -> list[tuple[str, tuple[str, ...], int, int, int]]:
+        """(name, source operators, bytes of inputs, outputs, weights) of operators that stand for several."""
+        graph = self._variant(variant).graph
+
+        def size(names: Iterable[str]) -> int:
+            return sum(graph.specs[name].nbytes for name in names if name)
+
+        return [
+            (
+                node.name, node.origin, size(n for n in node.inputs if n not in graph.constants), size(node.outputs),
+                size(n for n in node.inputs if n in graph.constants),
+            )
+            for node in graph.nodes if len(node.origin) > 1
+        ]  # fmt: skip
 
 
 def _logical(array: Array, spec: TensorSpec) -> Array:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ascend_sim.profiling import communication, op_summary
 from ascend_sim.profiling import msprof_memory as memory
+from ascend_sim.profiling import msprof_optional as optional
 from ascend_sim.profiling import msprof_tables as tables
 from ascend_sim.profiling.msprof_timeline import trace_events
 from ascend_sim.profiling.store import EventStore
@@ -34,6 +35,8 @@ npu_mem               what the program held on each device (when it asked for me
 memory_record, operator_memory   what models and single operators took of it (when they ran)
 static_op_mem         what the operators of a model hold of its work area, and when (when one ran)
 step_trace            one iteration per execution of a model (when one ran)
+fusion_op             operators of models that stand for several of the source
+l2_cache, aicpu, msprof_tx   hit rates, operators on the device's CPUs, marks of the program
 communication_statistic, ../analyze/*.json   collectives, their bandwidths and who talked to whom (when there were any)
 msprof_*.json         the timeline
 
@@ -44,12 +47,16 @@ msprof_*.json         the timeline
 @dataclass(frozen=True)
 class Contents:
     """What of a run is written: with the ``counters`` of kernels or not, and which group of them; ``task_memory`` the
-    tables of the graph engine's memory, ``device_memory`` that of the process; ``rank`` is -1 without a job of many."""
+    tables of the graph engine's memory, ``device_memory`` that of the process, ``aicpu``, ``l2`` and ``marks`` what
+    their names say; ``rank`` is -1 without a job of many."""
 
     counters: bool = True
     metrics: str = DEFAULT_METRICS
     task_memory: bool = True
     device_memory: bool = True
+    aicpu: bool = True
+    l2: bool = True
+    marks: bool = True
     rank: int = -1
 
 
@@ -89,6 +96,13 @@ def _tables(store: EventStore, soc: Soc, chosen: Contents) -> dict[str, tuple[tu
         "step_trace": (tables.STEP_TRACE, tables.step_trace(store)),
         "communication_statistic": (tables.COMMUNICATION, tables.communication_statistic(store)),
     }
+    found["fusion_op"] = optional.FUSION_OP, optional.fusion_op(store)
+    if chosen.aicpu:
+        found["aicpu"] = optional.AICPU, optional.aicpu(store)
+    if chosen.l2:
+        found["l2_cache"] = optional.L2_CACHE, optional.l2_cache(store)
+    if chosen.marks:
+        found["msprof_tx"] = optional.MSPROF_TX, optional.msprof_tx(store)
     if chosen.device_memory:
         found["npu_mem"] = memory.NPU_MEM, memory.npu_mem(store, soc.memory.kind)
     if chosen.task_memory:

@@ -19,12 +19,14 @@ class Event:
     ``args`` holds what the kind needs. Kernels: ``op_type``, ``call`` (`ascend_sim.ops.schema.OpCall`), ``timing``
     (`ascend_sim.engine.result.KernelTiming`, or None when ``estimated``), ``estimated`` (bool), ``model_id``,
     ``task_type``. Models: ``model_id``, ``memory`` (called, gives the bytes of the work area and what operators hold of
-    it: `ascend_sim.graph.plan.lifetimes`). Copies: ``nbytes``, ``direction``. Tasks of a stream: ``queued`` (ps when
-    the host enqueued it). API calls: ``module``, ``ret``. Collectives: ``nbytes`` sent by this rank, ``wait`` (ps),
-    ``link``, ``group``, ``rank``, ``ranks`` (the members, or how many they are). Framework operators, as far as known:
-    ``shapes`` (tuples), ``types``, ``stack``, ``sequence``, ``fwd_thread``, ``backward`` (bool). Steps: ``step`` (its
-    number). Memory: ``component`` (``PTA``, ``GE``, ``APP``, ``WORKSPACE``), ``address``, ``nbytes`` (negative:
-    released) and the totals after it, ``allocated``, ``reserved``, ``active`` (B).
+    it: `ascend_sim.graph.plan.lifetimes`), ``fused`` (called, gives operators that stand for several of the source:
+    name, sources, bytes of inputs, outputs, weights). Copies: ``nbytes``, ``direction``. Tasks of a stream: ``queued``
+    (ps when the host enqueued it). API calls: ``module``, ``ret``. Collectives: ``nbytes`` sent by this rank, ``wait``
+    (ps), ``link``, ``group``, ``rank``, ``ranks`` (the members, or how many they are). Framework operators, as far as
+    known: ``shapes`` (tuples), ``types``, ``stack``, ``sequence``, ``fwd_thread``, ``backward`` (bool). Steps: ``step``
+    (its number). Memory: ``component`` (``PTA``, ``GE``, ``APP``, ``WORKSPACE``), ``address``, ``nbytes`` (negative:
+    released) and the totals after it, ``allocated``, ``reserved``, ``active`` (B). Marks of the program (``host``):
+    ``mark``, ``event`` (``marker``, ``push/pop``, ``start/end``).
     """
 
     kind: str

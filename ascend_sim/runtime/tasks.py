@@ -215,6 +215,7 @@ class ModelTask(Task):
         self.key = key
         self.first: Callable[[], tuple[str, OpCall, Sequence[int]] | None] = lambda: None
         self.memory: Callable[[], tuple[int, Sequence[tuple[str, int, int, int]]]] = lambda: (0, ())
+        self.fused: Callable[[], Sequence[tuple[str, Sequence[str], int, int, int]]] = tuple
 
     def operator(self) -> tuple[str, OpCall, Sequence[int]] | None:
         return self.first()
@@ -246,7 +247,7 @@ class ModelTask(Task):
             raise
         except Exception as error:
             raise TaskFailure("model", f"model {self.name!r} failed: {type(error).__name__}: {error}") from error
-        self.emit(stream, begin, end, model_id=self.model_id, memory=self.memory)
+        self.emit(stream, begin, end, model_id=self.model_id, memory=self.memory, fused=self.fused)
         return end
 
 
