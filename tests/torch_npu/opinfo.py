@@ -24,6 +24,7 @@ import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 SAMPLES, SECONDS = 12, 4.0
@@ -37,6 +38,7 @@ SKIPPED = {  # nothing deterministic to compare
 }  # fmt: skip
 STAY = {"tensor_split"}  # indices that torch wants on the CPU whatever the device
 ORDERS = {"sort": 0, "argsort": 0, "topk": 1}  # which positional argument is the axis
+TOLERANCE: dict[str, float] = {}  # atol and rtol; empty: those of `assert_close` for the type
 RANDOM = SKIPPED - {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
 
 
@@ -90,9 +92,9 @@ def _compare(actual: Any, expected: Any) -> None:
 
     for got, wanted in zip(_results(actual), _results(expected), strict=True):
         if isinstance(got, torch.Tensor):
-            assert_close(got.cpu(), torch.as_tensor(wanted).detach(), equal_nan=True, check_stride=False)
+            assert_close(got.cpu(), torch.as_tensor(wanted).detach(), equal_nan=True, check_stride=False, **TOLERANCE)
         else:
-            assert_close(got, wanted, equal_nan=True)
+            assert_close(got, wanted, equal_nan=True, **TOLERANCE)
 
 
 def _widened(value: Any, dtype: Any) -> Any:
@@ -215,12 +217,12 @@ def _lines(path: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def run_all(dtype_name: str, names: list[str], out: str) -> list[dict[str, Any]]:
+def run_all(dtype_name: str, names: list[str], out: str, more: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Results of all entries; workers that die are replaced."""
     open(out, "w", encoding="utf-8").close()
     left = list(names)
     while left:
-        command = [sys.executable, __file__, "--worker", "--dtype", dtype_name, "--out", out]
+        command = [sys.executable, __file__, "--worker", "--dtype", dtype_name, "--out", out, *more]
         env = {**os.environ, "ASCEND_SIM_QUIET": "1"}
         done = subprocess.run(command, input="\n".join(left), text=True, env=env, check=False)
         rows = _lines(out)
@@ -261,8 +263,11 @@ def main() -> int:
     parser.add_argument("--out", default="opinfo_{dtype}.jsonl", help="results; {dtype} stands for the type")
     parser.add_argument("--page", default="", help="file whose part about the operator database is written anew")
     parser.add_argument("--reuse", action="store_true", help="take the results that are there already")
+    parser.add_argument("--tolerance", type=float, help="atol and rtol (PyTorch's own test_compare_cpu: 1e-3)")
     parser.add_argument("--worker", action="store_true")
     args = parser.parse_args()
+    if args.tolerance is not None:
+        TOLERANCE.update(atol=args.tolerance, rtol=args.tolerance)
     if args.worker:
         worker(args.dtype, sys.stdin.read().split("\n"), args.out)
         return 0
@@ -274,7 +279,8 @@ def main() -> int:
         if not names:
             names = sorted({full_name(op) for op in entries(getattr(torch, dtype))})[:: args.stride]
         out = args.out.format(dtype=dtype)
-        rows = found[dtype] = finished_rows(out) if args.reuse else run_all(dtype, names, out)
+        more = [] if args.tolerance is None else ["--tolerance", str(args.tolerance)]
+        rows = found[dtype] = finished_rows(out) if args.reuse else run_all(dtype, names, out, more)
         for r in rows:
             if r["status"] != "ok":
                 sys.stdout.write(f"{r['status']:9} {r['name']}: {r['why'][:160]}\n")
