@@ -171,6 +171,7 @@ class Memory:
     short_burst_factor: float = figure("factor", "fraction of the cap that short bursts reach")
     partial_line_bytes: int = figure("B", "further traffic of a burst that does not start on a line")
     unaligned_bytes_per_cycle: float = figure("B/cycle", "one core's rate at a GM pitch or start off 32 B")
+    odd_write_cycles: float = figure("cycles", "further cycles of a move UB->GM of a line or more that starts off 32 B")
     miss_latency_cycles: float = figure("cycles", "further latency of data that misses L2")
     miss_burst_cycles: float = figure("cycles", "further cycles of a burst (row) that misses")
     miss_replay_cycles: float = figure("cycles", "further cycles of a replayed transfer that misses")

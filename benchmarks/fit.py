@@ -1,4 +1,5 @@
-"""``python -m benchmarks.fit [--half a] [NAME ...]``: derive again the figures of 910B fitted on operator rows.
+"""``python -m benchmarks.fit [--half a] [NAME ...]``: derive again the figures of 910A and 910B fitted on operator
+rows.
 
 Each figure in `FITS` is varied in turn, those before it at their new values, the others as they are in ``configs/``,
 over the rows of one half of ``data/ops_calibration.csv`` (`half_of`) that it changes. The loss is the mean absolute
@@ -27,6 +28,8 @@ from ascend_sim.soc import Soc, load_soc
 
 DATA = Path(__file__).parent / "data" / "ops_calibration.csv"
 FAMILIES = ("Ascend910B1", "Ascend910B2", "Ascend910B3", "Ascend910B4")
+FIRST = ("Ascend910A",)
+CHIPS = (*FAMILIES, *FIRST)
 STEPS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 1.75, 2.0)
 PROBE = 2.0  # a row counts when this multiple of the figure ...
 MOVED = 0.01  # ... changes it by more than this share
@@ -68,18 +71,19 @@ class Fit:
 
 B2 = ("Ascend910B2",)
 FITS = (
-    Fit(("scalar.start.transpose", "scalar.start.norm"), pipe="scalar"),
-    Fit(tuple(f"scalar.operands.{name}" for name in ("elementwise", "transpose", "norm")), pipe="scalar"),
+    Fit(tuple(f"scalar.start.{name}" for name in ("transpose", "layout", "norm")), pipe="scalar"),
+    Fit(tuple(f"scalar.operands.{name}" for name in ("elementwise", "transpose", "layout", "norm")), pipe="scalar"),
     Fit(("scalar.operands.cube",), pipe="scalar"),
-    Fit(("scalar.work.filter_element",), pipe="scalar"),
     Fit(("vector.cycles.vnchwconv",), 1, pipe="vector"),
+    Fit(("memory.odd_write_cycles",), pipe="mte3"),
     *(Fit((f"scalar.start.{name}",)) for name in ("object", "attention")),
     Fit(("scalar.work.attention_stage",)),
     *(Fit((f"launch.code.{name}",), 0, chips=B2) for name in ("broadcast", "norm", "ascendc", "transpose", "graph")),
-    *(Fit((f"launch.code.{name}",), 1, chips=B2) for name in ("elementwise", "norm", "transpose")),
+    *(Fit((f"launch.code.{name}",), 1, chips=B2) for name in ("elementwise", "norm", "transpose", "layout")),
     Fit(("memory.read_gbps",), chips=("Ascend910B1", "Ascend910B2")),
     *(Fit((f"memory.{name}",)) for name in ("core_l1_bytes_per_cycle", "short_burst_factor", "l2_write_gbps")),
     Fit(("mte.paths.GM_UB:pad",), "burst_cycles"),
+    *(Fit((name,), chips=FIRST) for name in ("vector.scale", "launch.head_us")),
 )
 
 
@@ -102,10 +106,10 @@ class Fitting:
 
     def __init__(self, rows: Sequence[OpRow], half: str) -> None:
         self.rows, self.half = rows, half
-        self.chips = {name: load_soc(name) for name in FAMILIES}
+        self.chips = {name: load_soc(name) for name in CHIPS}
 
     def fit(self, item: Fit) -> Found:
-        old = item.value(self.chips["Ascend910B2"])
+        old = item.value(self.chips["Ascend910B2" if "Ascend910B2" in item.chips else item.chips[0]])
         mine = [row for row in self.rows if row.soc in item.chips and (not item.pipe or item.pipe in row.pipe_us)]
         near, far = self._errors(item, mine, old), self._errors(item, mine, old * PROBE or 1.0)
         used = [row for row, a, b in zip(mine, near, far, strict=True) if a and b and abs(b[1] - a[1]) > MOVED * a[1]]
@@ -170,7 +174,7 @@ def main(argv: Sequence[str] | None = None, show: Callable[[str], None] = print)
     parser.add_argument("--half", choices=("a", "b"), default="a", help="rows to fit on (default a)")
     parser.add_argument("--rows", action="store_true", help="also list the rows of each figure")
     args = parser.parse_args(argv)
-    rows = [row for row in read_rows(DATA) if isinstance(row, OpRow) and row.soc in FAMILIES]
+    rows = [row for row in read_rows(DATA) if isinstance(row, OpRow) and row.soc in CHIPS]
     chosen = [item for item in FITS if not args.names or any(name in item.name for name in args.names)]
     fitting = Fitting(rows, args.half)
     found = [fitting.fit(item) for item in chosen]

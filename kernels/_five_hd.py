@@ -245,7 +245,7 @@ def five_hd_launch(x: TensorSpec, y: TensorSpec, soc: Soc) -> asc.Launch:
         consts={"plan": plan},
         soc=soc,
         signature=phased(plan.signature, lambda block: 2 * plan.start(block)),
-        code="transpose",
+        code="layout",
     )
 
 

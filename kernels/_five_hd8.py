@@ -141,5 +141,5 @@ def five_hd_bytes_launch(x: TensorSpec, y: TensorSpec, soc: Soc) -> asc.Launch:
     return asc.Launch(
         byte_five_hd, block_dim=used, kind=kind, args=(("in", 0), ("out", 0)),
         gm=[("x", "uint8", x.nbytes, "in"), ("y", "uint8", y.nbytes, "out")], consts={"plan": plan}, soc=soc,
-        signature=phased(plan.signature, lambda block: plan.where(block * plan.units)[0]), code="transpose",
+        signature=phased(plan.signature, lambda block: plan.where(block * plan.units)[0]), code="layout",
     )  # fmt: skip

@@ -185,5 +185,5 @@ def five_hd_pairs_launch(x: TensorSpec, y: TensorSpec, soc: Soc) -> asc.Launch:
         consts={"plan": PairsPlan(n, c, c0, pixels, length, units, to_blocks)},
         soc=soc,
         signature=PairsPlan(n, c, c0, pixels, length, units, to_blocks).signature,
-        code="transpose",
+        code="layout",
     )

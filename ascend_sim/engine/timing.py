@@ -25,7 +25,8 @@ stream; between the two, time per byte is interpolated linearly in the number of
 launch share the L2: the busier direction moves as if it carried both. Cap and memory rate fall by
 ``short_burst_factor`` for bursts below ``short_burst_bytes``, and the cap to ``unaligned_bytes_per_cycle`` when the GM
 pitch or start is not a multiple of 32 bytes. GM bursts move whole 32-byte blocks; one of a line (512 bytes) or more
-that does not start on a line moves ``partial_line_bytes`` more. A transfer (not the L0C exit) of the same addresses as
+that does not start on a line moves ``partial_line_bytes`` more; a transfer of such bursts out of UB that starts inside a
+block takes ``odd_write_cycles`` more. A transfer (not the L0C exit) of the same addresses as
 the one before it waits until that one has arrived: its latency more, ``miss_replay_cycles`` on top for the part that
 misses.
 """
@@ -524,6 +525,9 @@ class _Transfers:
         if work.path == "UB_GM":
             absorbed = max(absorbed, self.pricer.per_byte(m.core_ub_write_bytes_per_cycle))
             keys.append("memory.core_ub_write_bytes_per_cycle")
+            if odd and not short and m.odd_write_cycles:
+                path = path._replace(fixed=path.fixed + exact(m.odd_write_cycles) * self.pricer.ps)
+                keys.append("memory.odd_write_cycles")
         if odd and work.path == "L1_GM":
             absorbed = max(absorbed, self.pricer.per_byte(m.unaligned_bytes_per_cycle))
             keys.append("memory.unaligned_bytes_per_cycle")

@@ -265,3 +265,30 @@ def test_channels_last(chip: str, shape: tuple[int, ...]) -> None:
     (launch,) = plan(OpCall("TransData", (y,), (x,)), load_soc(chip))
     launch.execute([there, back])
     np.testing.assert_array_equal(back.view(np.float16).reshape(shape), a)
+
+
+@pytest.mark.parametrize("shape", [(64, 3, 11, 11), (5, 3, 3, 3), (33, 20, 3, 3), (200, 16, 5, 5), (1, 1, 1, 1)])
+def test_filters_of_32_bits(shape: tuple[int, ...]) -> None:
+    """NCHW <-> FRACTAL_Z with C0 8, fewer filters a core than 16 where there are few."""
+    from ascend_sim import ops
+    from ascend_sim.ops import registry
+    from ascend_sim.ops.schema import OpCall, TensorSpec
+    from ascend_sim.soc import load_soc
+
+    ops.load()
+    plan = registry.find_kernel("TransData")
+    assert plan is not None
+    n, c, h, w = shape
+    n1, c1 = -(-n // 16), -(-c // 8)
+    a = np.random.default_rng(0).random(shape, np.float32)
+    full = np.zeros((n1 * 16, c1 * 8, h * w), np.float32)
+    full[:n, :c] = a.reshape(n, c, h * w)
+    want = full.reshape(n1, 16, c1, 8, h * w).transpose(2, 4, 0, 1, 3).reshape(c1 * h * w, n1, 16, 8)
+    x, y = TensorSpec(shape, "float32", "NCHW"), TensorSpec(want.shape, "float32", "FRACTAL_Z", shape, "NCHW")
+    there, back = np.full(y.nbytes, 0xA5, np.uint8), np.full(x.nbytes, 0xA5, np.uint8)
+    (launch,) = plan(OpCall("TransData", (x,), (y,)), load_soc("Ascend910B2"))
+    launch.execute([a.reshape(-1).view(np.uint8).copy(), there])
+    np.testing.assert_array_equal(there.view(np.float32).reshape(want.shape), want)
+    (launch,) = plan(OpCall("TransData", (y,), (x,)), load_soc("Ascend910B2"))
+    launch.execute([there, back])
+    np.testing.assert_array_equal(back.view(np.float32).reshape(shape), a)
