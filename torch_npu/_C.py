@@ -41,3 +41,9 @@ _npu_getCurrentRawStreamNoWait = _npu_getCurrentRawStream
 def _empty_strided_npu(sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """`torch.empty_strided` on the current device."""
     return torch.empty_strided(tuple(sizes), tuple(strides), dtype=dtype, device="npu")
+
+
+def _npu_hostEmptyCache() -> None:
+    from torch_npu.npu.memory import host_empty_cache
+
+    host_empty_cache()

@@ -37,8 +37,10 @@ def install() -> None:
 
 def finish() -> None:
     """What needs `torch_npu.npu` in place."""
+    from torch_npu import _names
     from torch_npu.distributed import register
 
+    _names.install()
     register()
     if os.environ.get("TORCH_TRANSFER_TO_NPU") not in (None, "", "0"):
         if os.environ["TORCH_TRANSFER_TO_NPU"] != "1":

@@ -5,6 +5,7 @@ Expected values are the CPU's.
 
 from __future__ import annotations
 
+import importlib
 import uuid
 
 import pytest
@@ -114,3 +115,65 @@ def test_memory_of_an_erased_stream_is_used_again_at_once():
     torch_npu.erase_stream(block, side)
     del block
     assert torch.ones(1 << 20, device="npu").data_ptr() == address
+
+
+def test_results_of_cpu_kernels_fill_outputs_that_grow():
+    x = torch.randn(60, dtype=torch.complex64)
+    out = torch.full((1,), 7.0, device="npu")
+    torch.angle(x.npu(), out=out)
+    torch.testing.assert_close(out.cpu(), torch.angle(x))
+
+
+def test_tensors_combined_in_one_storage():
+    from torch_npu.utils import is_combined_tensor_valid, npu_combine_tensors
+
+    parts = [torch.ones(2, 3, device="npu"), torch.full((4,), 2.0, device="npu")]
+    whole = npu_combine_tensors(parts)
+    whole += 1
+    assert parts[0].sum().item() == 12 and parts[1].sum().item() == 12
+    assert is_combined_tensor_valid(whole, parts) and not is_combined_tensor_valid(whole, [parts[0].clone()])
+
+
+_NAMES = [
+    "torch_npu.npu.utils.npu_check_overflow", "torch_npu.npu.npu_config.set_option",
+    "torch_npu.npu.autocast_utils.get_autocast_dtype", "torch_npu.optim.npu_fused_adamw.NpuFusedAdamW",
+    "torch_npu.optim.NpuFusedBertAdam", "torch_npu.profiler.experimental_config.ProfilerLevel",
+    "torch_npu.profiler.dynamic_profile.init", "torch_npu.contrib.module.DropoutWithByteMask",
+    "torch_npu.contrib.function.matmul_transpose", "torch_npu.contrib.function.index_op.npu_fast_condition_index_put",
+    "torch_npu.utils.collect_env.get_pretty_env_info", "torch_npu.distributed.distributed_c10d.is_hccl_available",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_public_names_are_where_programs_import_them(name):
+    module, _, last = name.rpartition(".")
+    assert callable(getattr(importlib.import_module(module), last)) or last.startswith("ProfilerLevel")
+
+
+def test_bert_adam_follows_its_rule():
+    weight = torch.nn.Parameter(torch.ones(3, device="npu"))
+    optimizer = torch_npu.optim.NpuFusedBertAdam([weight], lr=0.1, weight_decay=0.0, max_grad_norm=0.0)
+    weight.grad = torch.full((3,), 2.0, device="npu")
+    optimizer.step()
+    step = (0.1 * 2.0) / ((0.001 * 4.0) ** 0.5 + 1e-6)  # first and second moment after one step, not corrected
+    torch.testing.assert_close(weight.detach().cpu(), torch.full((3,), 1 - 0.1 * step))
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("not json", "Failed to parse user acl json"),
+        ("{}", "lacks 'defaultDevice'"),
+        ('{"defaultDevice": {"default_device": "1"}}', "requires"),
+    ],
+)
+def test_start_of_acl_checks_its_file(text, message, tmp_path, monkeypatch):
+    from torch_npu.npu.options import check_environment
+
+    path = tmp_path / "acl.json"
+    monkeypatch.setenv("TORCH_ACL_INIT_CONFIG_PATH", str(path))
+    with pytest.raises(RuntimeError, match="is invalid"):
+        check_environment()
+    path.write_text(text)
+    with pytest.raises(RuntimeError, match=message):
+        check_environment()

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from torch_npu.npu.options import get_option
+from torch_npu.utils.combine import npu_change_data_ptr
 
 __all__ = [
     "copy_memory_",
@@ -16,6 +17,7 @@ __all__ = [
     "empty_with_swapped_memory",
     "get_npu_format",
     "get_storage_size",
+    "npu_change_data_ptr",
     "npu_dtype_cast",
     "npu_format_cast",
     "npu_format_cast_",

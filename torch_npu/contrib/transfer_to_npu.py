@@ -117,8 +117,8 @@ def _moved(value: Any) -> Any:
         return torch.device("npu", value.index) if value.type == "cuda" else value
     if isinstance(value, dict):
         return {_moved(k): _moved(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_moved(v) for v in value]
+    if isinstance(value, list | tuple):
+        return type(value)(_moved(v) for v in value) if type(value) in (list, tuple) else value
     return value
 
 
@@ -301,6 +301,7 @@ def _swap_profiler() -> None:
         CPU, CUDA, NPU = profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU, profiler.ProfilerActivity.NPU
 
     torch.profiler.ProfilerActivity = Activity  # type: ignore[misc, assignment]
+    torch.autograd.profiler_util.Kernel = _proxy(torch.autograd.profiler_util.Kernel)  # type: ignore[misc, assignment]
 
 
 def _identity_script(value: Any = None, *_: Any, **__: Any) -> Any:
@@ -318,6 +319,9 @@ def _install() -> None:
             "torch.cuda and its device strings are replaced: .cuda() and 'cuda' mean device npu, nccl means hccl",
             ImportWarning, stacklevel=3,
         )  # fmt: skip
+    from torch.utils import _device as contexts
+
+    contexts._device_constructors()  # remembers the functions that `with torch.device(...)` moves, as they are now
     _swap_modules()
     _swap_tensors()
     _wrap(torch, _FUNCTIONS)
@@ -325,13 +329,12 @@ def _install() -> None:
     _wrap(torch.nn.Module, _MODULE)
     _wrap(torch.npu, _DEVICE_FUNCTIONS)  # type: ignore[attr-defined]
     torch.autocast.__init__ = _wrapped(torch.autocast.__init__)  # type: ignore[method-assign]
-    from torch.utils import _device as contexts
-
     contexts.DeviceContext.__init__ = _wrapped(contexts.DeviceContext.__init__)  # type: ignore[method-assign]
     torch.UntypedStorage.__new__ = staticmethod(_wrapped(torch.UntypedStorage.__new__))  # type: ignore[assignment]
     torch.Generator = _proxy(torch.Generator)  # type: ignore[misc]
     torch.Event = _proxy(torch.Event)  # type: ignore[misc]
     torch.device = _DeviceMeta("device", (), {})  # type: ignore[misc, assignment]
+    torch._C._host_emptyCache = torch_npu._C._npu_hostEmptyCache  # type: ignore[attr-defined]
     _swap_distributed()
     _swap_profiler()
     torch.jit.script = torch.jit.script_method = _identity_script

@@ -212,7 +212,7 @@ void register_hooks() {
   at::RegisterPrivateUse1HooksInterface(&hooks);
 }
 
-void resize_storage(c10::StorageImpl* storage, size_t nbytes) {
+void resize_storage(c10::StorageImpl* storage, size_t nbytes, bool keep) {
   TORCH_CHECK(storage->resizable(), "Trying to resize storage that is not resizable");
   int device = storage->device().index();
   c10::DataPtr data;
@@ -220,7 +220,7 @@ void resize_storage(c10::StorageImpl* storage, size_t nbytes) {
   tls_device = device;
   try {
     data = allocator()->allocate(nbytes);
-    size_t kept = std::min(nbytes, storage->nbytes());
+    size_t kept = keep ? std::min(nbytes, storage->nbytes()) : 0;
     if (kept > 0 && storage->data() != nullptr) {
       backend().copy(reinterpret_cast<uintptr_t>(data.get()), reinterpret_cast<uintptr_t>(storage->data()), kept, 3,
                      true, true, device, current_stream(device));

@@ -420,8 +420,8 @@ struct Fallback {
       }
       auto* impl = a.npu.unsafeGetTensorImpl();
       size_t needed = a.cpu.storage().nbytes();
-      if (needed > a.npu.storage().nbytes()) {
-        resize_storage(a.npu.storage().unsafeGetStorageImpl(), needed);
+      if (needed > a.npu.storage().nbytes()) {  // the copy of what was there would come after the new values
+        resize_storage(a.npu.storage().unsafeGetStorageImpl(), needed, !moved);
       }
       impl->set_sizes_and_strides(a.cpu.sizes(), a.cpu.strides(), a.cpu.storage_offset());
       if (moved && needed > 0) {

@@ -92,6 +92,10 @@ class ProcessGroupHCCL(ProcessGroup):
     def supports_splitting(self) -> bool:
         return False
 
+    def _get_backend(self, device: Any) -> ProcessGroupHCCL:
+        """The group serves every device itself (``init_process_group(device_id=...)`` asks)."""
+        return self
+
     def get_hccl_comm_name(self, rank: int, init_comm: bool = True) -> str:
         return f"group_{self._size}_{rank}"
 

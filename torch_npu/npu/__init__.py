@@ -1,8 +1,6 @@
 """``torch.npu``: devices, streams, events, memory, random numbers, mixed precision, options, graphs."""
 
-from torch_npu.npu import aclnn, amp, memory, options, random, streams, tensors
-from torch_npu.npu import devices as _utils
-from torch_npu.npu import devices as utils
+from torch_npu.npu import aclnn, amp, memory, options, random, streams, tensors, utils
 from torch_npu.npu.amp.autocast_mode import (
     get_amp_supported_dtype,
     get_autocast_dtype,
@@ -32,7 +30,7 @@ from torch_npu.npu.streams import *  # noqa: F403
 from torch_npu.npu.streams import Event, ExternalEvent, ExternalStream, Stream, StreamContext, SyncLaunchStream, stream
 from torch_npu.npu.tensors import *  # noqa: F403
 
-utils.StreamContext = StreamContext  # type: ignore[attr-defined]  # programs name it there too
+_utils = utils
 
 __all__ = [
     "BFloat16Storage", "BFloat16Tensor", "BoolStorage", "BoolTensor", "ByteStorage", "ByteTensor", "CharStorage",

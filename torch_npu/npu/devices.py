@@ -37,6 +37,9 @@ def _lazy_init() -> None:
             "Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the 'spawn' "
             "start method"
         )
+    from torch_npu.npu.options import check_environment
+
+    check_environment()
     _state["initialized"] = True
 
 

@@ -11,8 +11,14 @@ from acl import _eager
 from torch_npu import _setup
 from torch_npu._backend import backend
 from torch_npu.npu.devices import current_device, synchronize
+from torch_npu.npu.options import super_kernel_scope_begin, super_kernel_scope_end
 from torch_npu.npu.streams import Stream, current_stream
 from torch_npu.npu.streams import stream as stream_context
+
+__all__ = ["NPUGraph", "NpuGraphOpHandler", "graph", "graph_pool_handle", "graph_task_group_begin",
+           "graph_task_group_end", "graph_task_update_begin", "graph_task_update_end", "is_current_stream_capturing",
+           "make_graphed_callables", "register_npu_graph_handler", "super_kernel_scope_begin",
+           "super_kernel_scope_end"]  # fmt: skip
 
 _pools = itertools.count(1 << 20)
 
@@ -66,6 +72,9 @@ class NPUGraph:
         if self._pool is None:
             raise RuntimeError("the graph was not captured")
         return self._pool
+
+    def super_kernel_optimize(self, *_: Any, **__: Any) -> None:
+        """Kernels are not joined here; accepted."""
 
     def enable_debug_mode(self) -> None:
         """Accepted."""
@@ -149,7 +158,27 @@ def graph_task_update_end(stream: Any = None) -> None:
 
 
 class NpuGraphOpHandler:
-    """Base of handlers that prepare operators for capture."""
+    """Base of handlers that prepare operators for capture: by default nothing is changed."""
+
+    @classmethod
+    def prepare_capture(cls, func: Any, args: Any, kwargs: Any) -> Any:
+        return func, args, kwargs
+
+    @classmethod
+    def postprocess_result(cls, result: Any, kwargs: Any) -> Any:
+        return result
+
+    @classmethod
+    def update_args(cls, dispatch_record: Any, update_input: Any) -> None:
+        """New values for arguments of a recorded call: sizes are part of the recorded operators."""
+
+    @classmethod
+    def get_update_specs(cls, op_name: str) -> Any:
+        return None
+
+    @classmethod
+    def record_wrap_kwarg(cls, key: str, value: Any, tensor_param_names: Any) -> Any:
+        return value
 
 
 def register_npu_graph_handler(*names: str) -> Any:

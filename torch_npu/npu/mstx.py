@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -48,6 +49,16 @@ class mstx:
             return -1
         mstx.range_end(_stack.pop(), domain)
         return len(_stack)
+
+    @staticmethod
+    @contextmanager
+    def annotate(message: str = "", stream: Any = None, domain: str = "default") -> Iterator[None]:
+        """The block inside as a range."""
+        number = mstx.range_start(message, stream, domain)
+        try:
+            yield
+        finally:
+            mstx.range_end(number, domain)
 
     @staticmethod
     def mstx_range(message: str, stream: Any = None, domain: str = "default") -> Callable[..., Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import warnings
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any, ClassVar
@@ -76,6 +78,30 @@ def set_mm_bmm_format_nd(nd: bool) -> None:
 
 def get_mm_bmm_format_nd() -> bool:
     return _options["MM_BMM_ND_ENABLE"] == "enable"
+
+
+def check_environment() -> None:
+    """What variables of the environment say about the start of acl: RuntimeError for a file that is no use, a warning
+    for a mode that does not exist (names and rules of torch_npu)."""
+    mode = os.environ.get("ACL_OP_INIT_MODE")
+    if mode not in (None, "0", "1", "2"):
+        warnings.warn(f"Get env ACL_OP_INIT_MODE not in [0, 1, 2], but got {mode}: the default is used", stacklevel=2)
+    path = os.environ.get("TORCH_ACL_INIT_CONFIG_PATH")
+    if not path:
+        return
+    if not os.path.isfile(path):
+        raise RuntimeError(f"TORCH_ACL_INIT_CONFIG_PATH is invalid: there is no file {path}" + pta_error(ErrCode.PARAM))
+    try:
+        with open(path, encoding="utf-8") as file:
+            given = json.load(file)
+    except ValueError as error:
+        raise RuntimeError(f"Failed to parse user acl json {path}: {error}" + pta_error(ErrCode.PARAM)) from error
+    default = given.get("defaultDevice") if isinstance(given, dict) else None
+    if not isinstance(default, dict) or "default_device" not in default:
+        raise RuntimeError(f"{path} lacks 'defaultDevice' with 'default_device'" + pta_error(ErrCode.PARAM))
+    given = default["default_device"]
+    if given != "0":
+        raise RuntimeError(f"{path} requires default_device to be '0', but got {given!r}" + pta_error(ErrCode.VALUE))
 
 
 def set_aoe(dump_path: str) -> None:

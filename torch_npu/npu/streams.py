@@ -185,6 +185,13 @@ class Event:
     def reset(self, stream: Any = None) -> None:
         self._number = 0
 
+    def ipc_handle(self) -> bytes:
+        raise RuntimeError("events are not shared between processes here" + pta_error(ErrCode.NOT_SUPPORT))
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> Event:
+        raise RuntimeError("events are not shared between processes here" + pta_error(ErrCode.NOT_SUPPORT))
+
     def __del__(self) -> None:
         if getattr(self, "_number", 0) and backend is not None:
             backend.destroy_event(self._number)

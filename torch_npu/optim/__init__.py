@@ -5,11 +5,13 @@ from torch_npu.optim.fused import (
     NpuFusedAdam,
     NpuFusedAdamP,
     NpuFusedAdamW,
+    NpuFusedBertAdam,
     NpuFusedLamb,
+    NpuFusedOptimizerBase,
     NpuFusedRMSprop,
     NpuFusedRMSpropTF,
     NpuFusedSGD,
 )
 
-__all__ = ["NpuFusedAdadelta", "NpuFusedAdam", "NpuFusedAdamP", "NpuFusedAdamW", "NpuFusedLamb", "NpuFusedRMSprop",
-           "NpuFusedRMSpropTF", "NpuFusedSGD"]  # fmt: skip
+__all__ = ["NpuFusedAdadelta", "NpuFusedAdam", "NpuFusedAdamP", "NpuFusedAdamW", "NpuFusedBertAdam", "NpuFusedLamb",
+           "NpuFusedOptimizerBase", "NpuFusedRMSprop", "NpuFusedRMSpropTF", "NpuFusedSGD"]  # fmt: skip

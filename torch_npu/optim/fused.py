@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,6 +22,77 @@ class _Fused:
     ) -> Any:
         parameters = [p for g in self.param_groups for p in g["params"] if p.grad is not None]  # type: ignore[attr-defined]
         return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
+
+
+class NpuFusedOptimizerBase(_Fused, torch.optim.Optimizer):
+    """Base of optimizers that other libraries write for NPUs."""
+
+    def __init__(self, params: Any, default: Any) -> None:
+        super().__init__(params, default)
+
+    def _of(self, kind: str) -> list[torch.Tensor]:
+        found = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        return found if kind == "params" else [p.grad for p in found]
+
+    def get_combined_params(self) -> list[torch.Tensor]:
+        """Parameters that have gradients; here they stay apart."""
+        return self._of("params")
+
+    def get_combined_grads(self) -> list[torch.Tensor]:
+        return self._of("grads")
+
+    def clip_grad_norm_fused_(self, max_norm: float, norm_type: float = 2) -> torch.Tensor:
+        return torch.nn.utils.clip_grad_norm_(self.get_combined_params(), max_norm, norm_type)
+
+
+class NpuFusedBertAdam(NpuFusedOptimizerBase):
+    """Adam of BERT: no correction of the moments' start, decay beside the step, gradients clipped, ``schedule``
+    (``warmup_linear``, ``warmup_constant`` or ``warmup_cosine``) of the learning rate over ``t_total`` steps."""
+
+    def __init__(self, params: Any, lr: float, warmup: float = -1, t_total: int = -1, schedule: str = "warmup_linear",
+                 b1: float = 0.9, b2: float = 0.999, e: float = 1e-6, weight_decay: float = 0.01,
+                 max_grad_norm: float = 1.0) -> None:  # fmt: skip
+        if schedule not in _SCHEDULES:
+            raise ValueError(f"Invalid schedule parameter: {schedule}; expected one of {', '.join(_SCHEDULES)}")
+        if lr < 0:
+            raise ValueError(f"Invalid learning rate: {lr} - should be >= 0.0")
+        super().__init__(params, {"lr": lr, "warmup": warmup, "t_total": t_total, "schedule": schedule, "b1": b1,
+                                  "b2": b2, "e": e, "weight_decay": weight_decay,
+                                  "max_grad_norm": max_grad_norm})  # fmt: skip
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        loss = None if closure is None else torch.enable_grad()(closure)()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self._one(p, p.grad, group)
+        return loss
+
+    def _one(self, p: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> None:
+        state = self.state[p]
+        if not state:
+            state.update(step=0, exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
+        if group["max_grad_norm"] > 0:
+            torch.nn.utils.clip_grad_norm_(p, group["max_grad_norm"])
+        m, v = state["exp_avg"], state["exp_avg_sq"]
+        m.mul_(group["b1"]).add_(grad, alpha=1 - group["b1"])
+        v.mul_(group["b2"]).addcmul_(grad, grad, value=1 - group["b2"])
+        update = m / (v.sqrt() + group["e"])
+        if group["weight_decay"] > 0:
+            update.add_(p, alpha=group["weight_decay"])
+        rate = group["lr"]
+        if group["t_total"] != -1:
+            rate *= _SCHEDULES[group["schedule"]](state["step"] / group["t_total"], group["warmup"])
+        p.sub_(update, alpha=rate)
+        state["step"] += 1
+
+
+_SCHEDULES: dict[str, Callable[[float, float], float]] = {
+    "warmup_linear": lambda x, w: x / w if x < w else max((x - 1) / (w - 1), 0),
+    "warmup_constant": lambda x, w: x / w if x < w else 1.0,
+    "warmup_cosine": lambda x, w: x / w if x < w else 0.5 * (1 + math.cos(math.pi * x)),
+}
 
 
 class NpuFusedAdamW(_Fused, torch.optim.AdamW):

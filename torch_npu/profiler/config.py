@@ -44,6 +44,22 @@ class HostSystem:
     OSRT = "osrt"
 
 
+def _values(names: type) -> set[str]:
+    return {value for name, value in vars(names).items() if not name.startswith("__")}
+
+
+def supported_profiler_level() -> set[str]:
+    return _values(ProfilerLevel)
+
+
+def supported_ai_core_metrics() -> set[str]:
+    return _values(AiCMetrics)
+
+
+def supported_export_type() -> set[str]:
+    return _values(ExportType)
+
+
 class _ExperimentalConfig:
     """Level, counters and exports; arguments as in torch_npu."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,8 @@ class profile:
         self._kept: Any = None
         self._step_began = 0
         self._action = ProfilerAction.NONE
+        self._trace_id: str | None = None
+        self._make_trace_id: Callable[[], str] = lambda: uuid.uuid4().hex
 
     # -- life
 
@@ -169,6 +172,25 @@ class profile:
 
     def add_metadata_json(self, key: str, value: str) -> None:
         self.metadata[key] = json.loads(value)
+
+    def get_trace_id(self) -> str:
+        """The identity of this trace: of the callback, else made once."""
+        if self._trace_id is None:
+            self._trace_id = self._make_trace_id()
+        return self._trace_id
+
+    def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
+        self._make_trace_id, self._trace_id = callback, None
+
+    @staticmethod
+    def enable_profiler_in_child_thread(record_shapes: bool = False, profile_memory: bool = False,
+                                        with_stack: bool = False, with_flops: bool = False,
+                                        with_modules: bool = False) -> None:  # fmt: skip
+        """Threads are recorded anyhow; accepted."""
+
+    @staticmethod
+    def disable_profiler_in_child_thread() -> None:
+        """Ends what `enable_profiler_in_child_thread` began."""
 
     def events(self) -> list[Any]:
         return list((self._kept or self._store).events)

@@ -45,3 +45,6 @@ class schedule:
     def facts(self) -> dict[str, int]:
         return {"wait": self.wait, "warmup": self.warmup, "active": self.active, "repeat": self.repeat,
                 "skip_first": self.skip_first}  # fmt: skip
+
+
+Schedule = schedule

@@ -117,3 +117,13 @@ def get_cycles_per_ms() -> float:
     from torch_npu._backend import soc
 
     return float(soc().cores.clock_mhz) * 1000
+
+
+def get_npu_device() -> str:
+    """The device of ``SET_NPU_DEVICE`` (default 0)."""
+    return f"npu:{os.environ.get('SET_NPU_DEVICE', '0')}"
+
+
+def SkipIfNoLapack(function: Any) -> Any:
+    """Skips a test when torch was built without LAPACK."""
+    return unittest.skipIf(not torch._C.has_lapack, "PyTorch compiled without Lapack")(function)

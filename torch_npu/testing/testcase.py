@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import re
 import unittest
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from numbers import Number
 from typing import Any
 
@@ -106,6 +109,28 @@ class TestCase(_Base):
         except (AssertionError, TypeError):
             return
         self.fail(message or f"{first!r} == {second!r}")
+
+    def assertNotWarn(self, call_fn: Any, msg: str = "") -> None:
+        """``call_fn()`` warns of nothing."""
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            call_fn()
+        self.assertEqual(len(seen), 0, msg)
+
+    @contextlib.contextmanager
+    def maybeWarnsRegex(self, category: type[Warning], regex: str = "") -> Iterator[None]:
+        """The block may warn, but of nothing else than ``regex``."""
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            yield
+        for warning in seen:
+            if not re.search(regex, str(warning.message)):
+                self.fail(f"unexpected warning {warning.message}")
+
+    def assertObjectIn(self, obj: Any, iterable: Iterable[Any]) -> None:
+        """The very object is among those of ``iterable``."""
+        if not any(obj is other for other in iterable):
+            self.fail("object not found in iterable")
 
     def assertTensorsSlowEqual(self, x: Any, y: Any, prec: Any = None, message: str = "") -> None:
         self.assertEqual(x, y, prec, message)

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from torch_npu.npu.options import clear_npu_overflow_flag, get_npu_overflow_flag
+
 
 class GradScaler(torch.amp.GradScaler):
     """Scales the loss so that small gradients survive in float16. ``dynamic`` False keeps the scale constant."""
@@ -26,3 +28,11 @@ class GradScaler(torch.amp.GradScaler):
             "npu", init_scale=init_scale, growth_factor=growth_factor, backoff_factor=backoff_factor,
             growth_interval=growth_interval, enabled=enabled,
         )  # fmt: skip
+
+    @staticmethod
+    def get_npu_overflow_flag() -> bool:
+        return get_npu_overflow_flag()
+
+    @staticmethod
+    def clear_npu_overflow_flag() -> None:
+        clear_npu_overflow_flag()

@@ -1,4 +1,4 @@
-"""``torch.npu.aclnn``: the library of operators' host interfaces."""
+"""What the library says of itself."""
 
 from __future__ import annotations
 
