@@ -140,6 +140,25 @@ def test_dropout_keeps_scales_and_passes_gradients_through_the_same_mask(p, dtyp
     assert sum(run.fallbacks.values()) == before
 
 
+@pytest.mark.parametrize(("samples", "replacement"), [(1, False), (1, True), (3, False), (20000, True)])
+def test_multinomial_draws_on_the_device(samples, replacement):
+    from torch_npu.dispatch import run
+
+    before = sum(run.fallbacks.values())
+    weights = torch.tensor([[1.0, 0.0, 3.0, 2.0], [0.0, 5.0, 1.0, 1.0]])
+    drawn = torch.multinomial(weights.npu(), samples, replacement).cpu()
+    assert drawn.shape == (2, samples) and drawn.dtype == torch.int64
+    assert (weights.gather(1, drawn) > 0).all()
+    if not replacement:
+        assert all(len(set(row.tolist())) == samples for row in drawn)
+    if samples > 100:
+        shares = torch.nn.functional.one_hot(drawn, 4).float().mean(1)
+        torch.testing.assert_close(shares, weights / weights.sum(1, keepdim=True), atol=0.02, rtol=0)
+    assert sum(run.fallbacks.values()) == before
+    with pytest.raises(RuntimeError, match="n_sample"):
+        torch.multinomial(weights.npu(), 5)
+
+
 def test_custom_operators():
     x = torch.randn(3, 8, dtype=torch.float16)
     gamma = torch.rand(8, dtype=torch.float16)

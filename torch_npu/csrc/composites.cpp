@@ -16,7 +16,39 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   return {at::native_dropout_backward(input, mask, p == 1 ? 0.0 : 1.0 / (1.0 - p)), mask};
 }
 
+// One sample, or several without return: the greatest of p / q with q exponential ("exponential races"); several with
+// return: where uniform numbers fall into the running sum.
+at::Tensor multinomial(const at::Tensor& self, int64_t samples, bool replacement,
+                       std::optional<at::Generator> generator) {
+  TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()),
+              "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
+  TORCH_CHECK(samples > 0, "cannot sample n_sample <= 0 samples");
+  TORCH_CHECK(replacement || samples <= self.size(-1),
+              "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  TORCH_CHECK(self.size(-1) <= (int64_t(1) << 24), "number of categories cannot exceed 2^24");
+  if (self.numel() == 0) {
+    auto shape = self.sizes().vec();
+    shape.back() = samples;
+    return at::empty(shape, self.options().dtype(at::kLong));
+  }
+  if (!replacement || samples == 1) {
+    at::Tensor race = at::empty_like(self).exponential_(1, std::move(generator));
+    at::div_out(race, self, race);
+    return samples == 1 ? at::argmax(race, -1, true) : std::get<1>(at::topk(race, samples, -1, true, true));
+  }
+  at::Tensor sums = at::cumsum(self.to(at::kFloat), -1);
+  auto shape = self.sizes().vec();
+  shape.back() = samples;
+  at::Tensor drawn = at::empty(shape, sums.options()).uniform_(0, 1, std::move(generator));
+  drawn.mul_(sums.narrow(-1, self.size(-1) - 1, 1));
+  return at::clamp_max(at::searchsorted(sums, drawn, false, true), self.size(-1) - 1);
+}
+
 }  // namespace
 }  // namespace npu
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("native_dropout", &npu::native_dropout); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("native_dropout", &npu::native_dropout);
+  m.impl("multinomial", &npu::multinomial);
+}
