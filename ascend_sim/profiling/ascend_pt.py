@@ -81,7 +81,7 @@ def write(
     common.write_csv(output / "memory_record.csv", memory.MEMORY_RECORD, memory.memory_record(store))
     _json(output / "communication.json", communication.communication(store))
     _json(output / "communication_matrix.json", communication.matrix(store))
-    _json(output / "trace_view.json", trace_events(store))
+    _json(output / "trace_view.json", trace_events(store, soc.memory.kind))
     _json(folder / f"profiler_info{'' if rank < 0 else f'_{rank}'}.json", _info(options, rank, soc))
     facts: dict[str, Any] = {"rank_id": max(rank, 0), "simulated": True}
     if groups := communication.groups(store):

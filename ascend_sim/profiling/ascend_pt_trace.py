@@ -20,10 +20,10 @@ ASYNC_NPU, FORWARD_BACKWARD = 2 << 32, 3 << 32  # flows are told apart by number
 PYTHON = (0, "Python")  # layer and name of the framework's process
 
 
-def trace_events(store: EventStore) -> list[TraceEvent]:
-    """All events, those of the framework first."""
+def trace_events(store: EventStore, memory: str = "HBM") -> list[TraceEvent]:
+    """All events, those of the framework first; ``memory`` is the kind of the device's memory."""
     scopes = Scopes(store)
-    rest = timeline.trace_events(store)
+    rest = timeline.trace_events(store, memory)
     if not scopes.ops and not scopes.steps:
         return rest
     threads = sorted({e.thread for e in (*scopes.ops, *scopes.steps)})

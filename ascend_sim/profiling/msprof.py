@@ -79,7 +79,7 @@ def write(
         analyze.mkdir()
         (analyze / "communication.json").write_text(json.dumps(communication.plain(store)))
         (analyze / "communication_matrix.json").write_text(json.dumps(communication.plain_matrix(store)))
-    (folder / f"msprof_{stamp}.json").write_text(json.dumps(trace_events(store)))
+    (folder / f"msprof_{stamp}.json").write_text(json.dumps(trace_events(store, soc.memory.kind)))
     (folder / "README.txt").write_text(README.format(soc=soc.name, estimated=_estimated(store)))
     for device in sorted({e.device for e in store.events if e.device >= 0}):
         place = folder.parent / f"device_{device}"

@@ -22,13 +22,14 @@ PROCESS = 1  # stands for the id of the process: its own would differ from run t
 HOST = 31  # "device" of host rows
 CANN, HARDWARE, OVERLAP = (7, "CANN"), (14, "Ascend Hardware"), (31, "Overlap Analysis")  # (layer, process name)
 COMMUNICATION, NPU_MEM = (16, "Communication"), (17, "NPU MEM")
+MEMORY_SERIES = ("DDR", "HBM", "Memory")
 OVERLAP_ROWS = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
 TraceEvent = dict[str, Any]
 
 
-def trace_events(store: EventStore) -> list[TraceEvent]:
-    """All events, metadata first."""
+def trace_events(store: EventStore, memory: str = "HBM") -> list[TraceEvent]:
+    """All events, metadata first; ``memory`` is the kind of the device's memory."""
     host = sorted(store.of_kind("api", "host"), key=lambda e: (e.thread, e.start, -e.end))
     device = tasks(store)
     connections = _connections(device)
@@ -51,7 +52,7 @@ def trace_events(store: EventStore) -> list[TraceEvent]:
         if call is not None:
             flows += _flow(host[call], first, connections[key])
             slices[call]["args"]["connection_id"] = connections[key]
-    return [*names, *slices, *flows, *_communication(device), *_memory(store), *_overlap(device)]
+    return [*names, *slices, *flows, *_communication(device), *_memory(store, memory), *_overlap(device)]
 
 
 def process(layer: tuple[int, str], device: int, label: str) -> Iterator[TraceEvent]:
@@ -165,14 +166,17 @@ def _flow(call: Event, first: Event, connection: int) -> Iterator[TraceEvent]:
                     "ts": stamp(first.start)}  # fmt: skip
 
 
-def _memory(store: EventStore) -> Iterator[TraceEvent]:
-    """Memory that the program holds, as a counter of each device."""
+def _memory(store: EventStore, kind: str) -> Iterator[TraceEvent]:
+    """Memory that the program holds, as counters of each device: by kind of memory, and all of it."""
     held = [e for e in store.of_kind("memory") if e.args.get("component", "APP") == "APP"]
     for device in sorted({e.device for e in held}):
         yield from process(NPU_MEM, device, f"NPU {device}")
     for event in sorted(held, key=lambda e: (e.device, e.start)):
-        yield {"name": "APP/Memory", "pid": process_id(NPU_MEM, event.device), "tid": 0, "ts": stamp(event.start),
-               "args": {"KB": event.args["allocated"] / 1024}, "ph": "C"}  # fmt: skip
+        kb = event.args["allocated"] / 1024
+        for series in MEMORY_SERIES:
+            found = kb if series == "Memory" or (series == "HBM") == (kind == "HBM") else 0.0
+            yield {"name": f"APP/{series}", "pid": process_id(NPU_MEM, event.device), "tid": 0,
+                   "ts": stamp(event.start), "args": {"KB": found}, "ph": "C"}  # fmt: skip
 
 
 def _communication(device: Iterable[Event]) -> Iterator[TraceEvent]:

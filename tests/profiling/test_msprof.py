@@ -107,8 +107,11 @@ def test_memory_of_the_process(chip: str, column: str, recorded: Recorded, tmp_p
     (row,) = table(folder, "npu_mem")
     shown = [row[name] for name in ("Device_id", column, "memory(KB)", "timestamp(us)")]
     assert shown == ["1", "3.000", "3.000", "2.000\t"]
-    (counter,) = (e for e in json.loads((folder / "msprof_20260102120000.json").read_text()) if e["ph"] == "C")
-    assert counter["args"] == {"KB": 3.0} and counter["ts"] == "2.000"
+    counters = [e for e in json.loads((folder / "msprof_20260102120000.json").read_text()) if e["ph"] == "C"]
+    assert {e["ts"] for e in counters} == {"2.000"}
+    shown = {e["name"]: e["args"]["KB"] for e in counters}
+    kind = column.partition("(")[0].upper()
+    assert shown == {"APP/DDR": 0.0, "APP/HBM": 0.0, "APP/Memory": 3.0} | {f"APP/{kind}": 3.0}
 
 
 def test_estimates_are_named(output: Path) -> None:

@@ -103,6 +103,40 @@ def test_what_holds_for_any_product(chip: str, m: int, k: int, n: int) -> None:
     assert into + out == pytest.approx((timing.gm_read + timing.gm_write) / 1024, rel=1e-3)
 
 
+@pytest.mark.parametrize("chip", ["Ascend910B2", "Ascend310P3"])
+@settings(max_examples=8)
+@given(kind=st.sampled_from(("Add", "Mul", "Exp", "Relu", "SoftmaxV2")), rows=sizes, width=st.integers(1, 700))
+def test_what_holds_for_any_vector_operator(chip: str, kind: str, rows: int, width: int) -> None:
+    """All groups of one kernel tell of the same bytes, operations and time."""
+    out = spec(rows, width)
+    inputs = (out, out) if kind in ("Add", "Mul") else (out,)
+    call = OpCall(kind, inputs, (out,), (("axes", (-1,)),) if kind == "SoftmaxV2" else ())
+    soc = load_soc(chip)
+    prefix, core = ("aiv_", "aiv_time(us)") if soc.chip.split_cores else ("", "aicore_time(us)")
+    timing = op_timing(call, soc).kernels[0]
+    found = {group: counters(chip, call, group) for group in pmu_groups.GROUPS}
+    for group in found.values():
+        assert group[core] == found["Memory"][core] > 0
+        assert all(v >= 0 for v in group.values())
+        assert all(v <= 1 for name, v in group.items() if name.endswith("ratio"))
+    moved, gib = found["MemoryAccess"], found["Memory"][core] / 1e6 * 2**30 / 1024  # KiB in a second's core time
+    into, back = moved[f"{prefix}GM_to_UB_datas(KB)"], moved[f"{prefix}UB_to_GM_datas(KB)"]
+    assert (into, back) == (
+        pytest.approx(timing.gm_read / 1024, rel=1e-5),
+        pytest.approx(timing.gm_write / 1024, rel=1e-5),
+    )
+    assert back >= rows * width * 2 / 1024 * 0.9999 and into >= len(inputs) * rows * width * 2 / 1024 * 0.9999
+    assert (
+        moved[f"{prefix}read_main_memory_datas(KB)"] <= into and moved[f"{prefix}write_main_memory_datas(KB)"] <= back
+    )
+    for column, kb in (("l2_read", into), ("l2_write", back), ("ub_write", into), ("ub_read", back)):
+        assert found["Memory"][f"{prefix}{column}_bw(GB/s)"] * gib == pytest.approx(kb, rel=2e-3)
+    lookups = sum(v for name, v in found["L2Cache"].items() if "read_cache" in name and name.startswith(prefix))
+    assert lookups * 128 == pytest.approx(into * 1024, abs=256)
+    sums = found["ArithmeticUtilization"]
+    assert sums[f"{prefix}vector_fops"] >= rows * width and sums.get(f"{prefix}cube_fops", 0) == 0
+
+
 @pytest.mark.parametrize("group", pmu_groups.GROUPS)
 @pytest.mark.parametrize("chip", ["Ascend910B4", "Ascend310P3"])
 def test_tables_with_each_group(chip: str, group: str, recorded: Any, tmp_path: Path) -> None:
