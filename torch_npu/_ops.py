@@ -6,10 +6,11 @@ operator itself; without a row the body runs, made of ATen operators.
 
 from __future__ import annotations
 
-from torch_npu._custom import attention, formats, moe, norm, plain, quant
+from torch_npu._custom import attention, classic, formats, moe, norm, plain, quant
 
-__all__ = [*attention.__all__, *formats.__all__, *moe.__all__, *norm.__all__, *plain.__all__, *quant.__all__]
+_MODULES = (attention, classic, formats, moe, norm, plain, quant)
+__all__ = [name for module in _MODULES for name in module.__all__]
 
-for _module in (attention, formats, moe, norm, plain, quant):
+for _module in _MODULES:
     for _name in _module.__all__:
         globals()[_name] = getattr(_module, _name)

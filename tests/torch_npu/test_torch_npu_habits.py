@@ -177,3 +177,31 @@ def test_start_of_acl_checks_its_file(text, message, tmp_path, monkeypatch):
     path.write_text(text)
     with pytest.raises(RuntimeError, match=message):
         check_environment()
+
+
+def test_classic_operators_of_detectors_and_packers():
+    anchors = torch.tensor([[10.0, 10.0, 49.0, 39.0], [0.0, 5.0, 20.0, 60.0]], device="npu")
+    truths = torch.tensor([[12.0, 8.0, 60.0, 30.0], [3.0, 3.0, 15.0, 70.0]], device="npu")
+    numbers = [0.0] * 4 + [0.1, 0.1, 0.2, 0.2]
+    deltas = torch_npu.npu_bounding_box_encode(anchors, truths, *numbers)
+    back = torch_npu.npu_bounding_box_decode(anchors, deltas, *numbers, [100, 100], 0.016)
+    torch.testing.assert_close(back.cpu(), truths.cpu(), atol=1e-3, rtol=0)
+    signs = torch.randn(40)
+    packed = torch_npu.npu_sign_bits_pack(signs.npu(), 1)
+    assert packed.shape == (1, 5)
+    bits = torch_npu.npu_sign_bits_unpack(packed.reshape(-1), 1, torch.float32).cpu().reshape(-1)
+    assert torch.equal(bits, torch.where(signs >= 0, 1.0, -1.0))
+
+
+def test_gated_units_and_losses_of_classic_operators():
+    x = torch.randn(3, 8)
+    y, gelu = torch_npu.npu_geglu(x.npu(), -1, 0, False)
+    torch.testing.assert_close(gelu.cpu(), torch.nn.functional.gelu(x[:, 4:]))
+    torch.testing.assert_close(y.cpu(), x[:, :4] * torch.nn.functional.gelu(x[:, 4:]))
+    labels = torch.softmax(torch.randn(3, 8), 1)
+    loss = torch_npu.npu_softmax_cross_entropy_with_logits(x.npu(), labels.npu())
+    torch.testing.assert_close(loss.cpu(), torch.nn.functional.cross_entropy(x, labels, reduction="none"))
+    image = torch.randn(2, 6, 3, 3)
+    ours = torch_npu.npu_group_norm_silu(image.npu(), None, None, 2)[0]
+    torch.testing.assert_close(ours.cpu(), torch.nn.functional.silu(torch.nn.functional.group_norm(image, 2)))
+    assert torch.equal(torch_npu.npu_pad(x.npu(), [1, 0, 0, 2]).cpu(), torch.nn.functional.pad(x, (0, 2, 1, 0)))
