@@ -36,6 +36,13 @@ def test_baddbmm_adds_to_sums_that_are_not_rounded(dtype):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
+def test_addmm_of_a_matrix_adds_to_sums_that_are_not_rounded(dtype):
+    a, b, c = _randn(5, 7, dtype=dtype), _randn(7, 6, dtype=dtype, seed=1), _randn(5, 6, dtype=dtype, seed=2)
+    actual = torch.addmm(c.npu(), a.npu(), b.npu(), alpha=0.7).cpu()
+    torch.testing.assert_close(actual, torch.addmm(c.float(), a.float(), b.float(), alpha=0.7).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(("beta", "alpha"), [(1, 1), (0.6, 0.2), (0, 0.2), (0.3, 1)])
 def test_addr_rounds_after_every_step_as_the_cpu_does(dtype, beta, alpha):
     x, u, v = _randn(9, 8, dtype=dtype), _randn(9, dtype=dtype, seed=1), _randn(8, dtype=dtype, seed=2)

@@ -93,14 +93,8 @@ def addmm(plan: Plan, self: T, mat1: T, mat2: T, beta: Any = 1, alpha: Any = 1, 
     simple = alpha == 1 and beta == 1 and self.dtype == mat1.dtype and mat1.dtype in FLOATS - {torch.float64}
     if simple and self.shape in ((n,), (1, n)) and 0 not in mat1.shape and 0 not in mat2.shape:
         return product(plan, mat1, mat2, plan.flat(self, (n,)))
-    if mat1.dtype in HALVES and self.dtype == mat1.dtype == mat2.dtype and beta != 0 and mat1.numel and mat2.numel:
-        left, ta = operand(plan, mat1)
-        right, tb = operand(plan, mat2)
-        added = plan.broadcast(self, (mat1.shape[0], n))
-        return plan.op(
-            "GEMM", [left, right, added], transpose_a=ta, transpose_b=tb, alpha=float(alpha), beta=float(beta)
-        )
-    return _added(plan, self, product(plan, mat1, mat2), alpha, beta)
+    made = product(plan, mat1, mat2, wide=bool(_sim.soc().chip.split_cores))
+    return plan.cast(_added(plan, self, made, alpha, beta), mat1.dtype)
 
 
 @row("_addmm_activation")
