@@ -34,7 +34,7 @@ def communication(store: EventStore) -> dict[str, Any]:
         for number, event in enumerate(events):
             kind = _kind(event)
             parts[kind].append(event)
-            kinds[kind][_name(event, number)] = _info([event])
+            kinds[kind][operation_name(event, number)] = _info([event])
         for kind, members in parts.items():
             kinds[kind][TOTAL] = _info(members)
         kinds["collective"].setdefault(TOTAL, _info([]))  # readers look here also where nothing was communicated
@@ -48,7 +48,7 @@ def matrix(store: EventStore) -> dict[str, Any]:
     for step, events in _by_step(store):
         kinds: dict[str, dict[str, Any]] = {"p2p": {}, "collective": {}}
         for number, event in enumerate(events):
-            kinds[_kind(event)][_name(event, number)] = _links(event)
+            kinds[_kind(event)][operation_name(event, number)] = _links(event)
         found[step] = kinds
     return found
 
@@ -56,12 +56,12 @@ def matrix(store: EventStore) -> dict[str, Any]:
 def plain(store: EventStore) -> dict[str, Any]:
     """Times and bandwidths of every operation and of all together."""
     events = _ordered(store)
-    return {_name(e, i): _info([e]) for i, e in enumerate(events)} | {PLAIN_TOTAL: _info(events)}
+    return {operation_name(e, i): _info([e]) for i, e in enumerate(events)} | {PLAIN_TOTAL: _info(events)}
 
 
 def plain_matrix(store: EventStore) -> dict[str, Any]:
     """Traffic between pairs of ranks by operation, and that of all together."""
-    found = {_name(e, i): _links(e) for i, e in enumerate(_ordered(store))}
+    found = {operation_name(e, i): _links(e) for i, e in enumerate(_ordered(store))}
     total: dict[str, dict[str, Any]] = {}
     for links in found.values():
         for pair, link in links.items():
@@ -74,8 +74,8 @@ def groups(store: EventStore) -> dict[str, dict[str, Any]]:
     """Communicators as ``profiler_metadata.json`` lists them: by name, this rank's number in it and its members."""
     found: dict[str, dict[str, Any]] = {}
     for event in _ordered(store):
-        facts = {"group_name": "default_group", "group_rank": _rank(event), "global_ranks": members(event)}
-        found.setdefault(event.args.get("group", GROUP), facts)
+        facts = {"group_name": "default_group", "group_rank": rank_of(event), "global_ranks": members(event)}
+        found.setdefault(group_of(event), facts)
     return found
 
 
@@ -111,12 +111,19 @@ def _kind(event: Event) -> str:
     return "p2p" if any(word in event.name.lower() for word in POINT_TO_POINT) else "collective"
 
 
-def _name(event: Event, number: int) -> str:
-    group = group_number(event.args.get("group", GROUP))
+def group_of(event: Event) -> str:
+    """The communicator's name."""
+    return str(event.args.get("group", GROUP))
+
+
+def operation_name(event: Event, number: int) -> str:
+    """``hcom_allReduce__123_0_1@<number of the communicator>``: operation ``number`` of a run."""
+    group = group_number(group_of(event))
     return f"{event.name}_{group % 1000:03d}_{number}_1@{group}"
 
 
-def _rank(event: Event) -> int:
+def rank_of(event: Event) -> int:
+    """Who took part: the rank of the event's process in the communicator."""
     return int(event.args.get("rank", event.device))
 
 
@@ -151,7 +158,7 @@ def _info(events: list[Event]) -> dict[str, Any]:
 
 def _links(event: Event) -> dict[str, Any]:
     """Pairs of ranks with what went from the first to the second; that of a rank with itself names the rank."""
-    mine = _rank(event)
+    mine = rank_of(event)
     others = [r for r in members(event) if r != mine]
     share = event.args.get("nbytes", 0) / max(len(others), 1) / 1e6
     ms = (event.duration - event.args.get("wait", 0)) / 1e9

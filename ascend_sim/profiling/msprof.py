@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ascend_sim.profiling import communication, op_summary
+from ascend_sim.profiling import communication, msprof_db, op_summary
 from ascend_sim.profiling import msprof_memory as memory
 from ascend_sim.profiling import msprof_optional as optional
 from ascend_sim.profiling import msprof_tables as tables
@@ -48,7 +48,7 @@ msprof_*.json         the timeline
 class Contents:
     """What of a run is written: with the ``counters`` of kernels or not, and which group of them; ``task_memory`` the
     tables of the graph engine's memory, ``device_memory`` that of the process, ``aicpu``, ``l2`` and ``marks`` what
-    their names say; ``rank`` is -1 without a job of many."""
+    their names say; ``rank`` is -1 without a job of many. ``database``: one ``msprof_*.db`` in place of the files."""
 
     counters: bool = True
     metrics: str = DEFAULT_METRICS
@@ -58,6 +58,7 @@ class Contents:
     l2: bool = True
     marks: bool = True
     rank: int = -1
+    database: bool = False
 
 
 def write(
@@ -68,8 +69,21 @@ def write(
     moment = now or datetime.now()
     stamp = moment.strftime("%Y%m%d%H%M%S")
     name = f"PROF_{_number(parent):06d}_{stamp}{moment.microsecond // 1000:03d}_{_letters(store, soc)}"
-    folder = parent / name / OUTPUT
-    folder.mkdir(parents=True)
+    root = parent / name
+    root.mkdir(parents=True)
+    if chosen.database:
+        msprof_db.write(store, soc, root / f"msprof_{stamp}.db", chosen.metrics if chosen.counters else "")
+    else:
+        _write_texts(store, soc, root / OUTPUT, stamp, chosen)
+    for device in sorted({e.device for e in store.events if e.device >= 0}):
+        place = root / f"device_{device}"
+        place.mkdir()
+        (place / f"info.json.{device}").write_text(json.dumps(device_info(soc, device, chosen.rank)))
+    return root
+
+
+def _write_texts(store: EventStore, soc: Soc, folder: Path, stamp: str, chosen: Contents) -> None:
+    folder.mkdir()
     op_summary.write(store, soc, folder / f"op_summary_{stamp}.csv", chosen.metrics if chosen.counters else "")
     for table, (header, rows) in _tables(store, soc, chosen).items():
         if rows or table in ALWAYS:
@@ -81,11 +95,6 @@ def write(
         (analyze / "communication_matrix.json").write_text(json.dumps(communication.plain_matrix(store)))
     (folder / f"msprof_{stamp}.json").write_text(json.dumps(trace_events(store, soc.memory.kind)))
     (folder / "README.txt").write_text(README.format(soc=soc.name, estimated=_estimated(store)))
-    for device in sorted({e.device for e in store.events if e.device >= 0}):
-        place = folder.parent / f"device_{device}"
-        place.mkdir()
-        (place / f"info.json.{device}").write_text(json.dumps(device_info(soc, device, chosen.rank)))
-    return folder.parent
 
 
 def _tables(store: EventStore, soc: Soc, chosen: Contents) -> dict[str, tuple[tuple[str, ...], tables.Rows]]:

@@ -42,7 +42,7 @@ def npu_mem(store: EventStore, kind: str) -> Rows:
 
 def memory_record(store: EventStore) -> Rows:
     """What the graph engine holds on each device after every change. It reserves nothing ahead."""
-    return [[e.device, "GE", _time(e.start), _kb(held), _kb(held), _npu(e)] for e, held in _engine(store)]
+    return [[e.device, "GE", _time(e.start), _kb(held), _kb(held), _npu(e)] for e, held in engine_changes(store)]
 
 
 def operator_memory(store: EventStore) -> Rows:
@@ -53,7 +53,7 @@ def operator_memory(store: EventStore) -> Rows:
     """
     rows: Rows = []
     living: dict[tuple[int, int], tuple[Event, int]] = {}
-    for event, held in _engine(store):
+    for event, held in engine_changes(store):
         place, nbytes, total = (event.device, event.args["address"]), event.args["nbytes"], [_kb(held)] * 2
         if nbytes >= 0:
             living[place] = event, len(rows)
@@ -85,7 +85,7 @@ def static_op_mem(store: EventStore) -> Rows:
     return rows
 
 
-def _engine(store: EventStore) -> Iterator[tuple[Event, int]]:
+def engine_changes(store: EventStore) -> Iterator[tuple[Event, int]]:
     """Changes of the graph engine's blocks in order of time, each with what the engine holds after it (B) of what was
     allocated since the profile began."""
     held: dict[int, int] = defaultdict(int)

@@ -29,6 +29,7 @@ def of_options(options: Mapping[str, Any]) -> Contents:
         marks=words.get("msproftx") == "on",
         device_memory=words.get("sys_hardware_mem") == "on" or ("sys_hardware_mem" not in words
                                                                 and "sys_hardware_mem_freq" in words),
+        database=words.get("type") == "db",
     )  # fmt: skip
 
 

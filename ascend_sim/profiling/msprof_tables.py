@@ -52,10 +52,15 @@ def task_type(event: Event) -> str:
     return TASK_KINDS.get(event.kind) or core_type(event)
 
 
+def shown_name(event: Event) -> str:
+    """What a task is called in tables and timelines."""
+    return event.name if event.kind in ("kernel", "aicpu", "dvpp") else task_type(event)
+
+
 def task_time(store: EventStore) -> Rows:
     return [
-        [e.device, e.name if e.kind in ("kernel", "aicpu", "dvpp") else task_type(e), task_type(e), e.stream, e.task,
-         _us(e.duration), f"{_us(e.start)}\t", f"{_us(e.end)}\t"]
+        [e.device, shown_name(e), task_type(e), e.stream, e.task, _us(e.duration), f"{_us(e.start)}\t",
+         f"{_us(e.end)}\t"]
         for e in tasks(store)
     ]  # fmt: skip
 

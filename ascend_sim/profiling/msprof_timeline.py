@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ascend_sim.profiling.msprof_tables import task_type, tasks
+from ascend_sim.profiling.msprof_tables import shown_name, task_type, tasks
 from ascend_sim.profiling.op_summary import NOT_A_MODEL
 from ascend_sim.profiling.spans import merged, without
 from ascend_sim.profiling.store import EventStore
@@ -32,7 +32,7 @@ def trace_events(store: EventStore, memory: str = "HBM") -> list[TraceEvent]:
     """All events, metadata first; ``memory`` is the kind of the device's memory."""
     host = sorted(store.of_kind("api", "host"), key=lambda e: (e.thread, e.start, -e.end))
     device = tasks(store)
-    connections = _connections(device)
+    connections, called = links(host, device)
     names: list[TraceEvent] = []
     if host:
         names += process(CANN, HOST, "CPU")
@@ -43,16 +43,24 @@ def trace_events(store: EventStore, memory: str = "HBM") -> list[TraceEvent]:
         names += [thread(HARDWARE, number, s, f"Stream {s}") for s in streams]
         names += process(OVERLAP, number, f"NPU {number}")
         names += [thread(OVERLAP, number, row, name) for row, name in enumerate(OVERLAP_ROWS)]
-    calls = _Calls(host)
     slices = [_host_slice(e, i) for i, e in enumerate(host)]
     slices += [_device_slice(e, connections[_task_key(e)]) for e in device]
     flows: list[TraceEvent] = []
     for key, first in _firsts(device).items():
-        call = calls.of(first)
-        if call is not None:
+        if (call := called.get(key)) is not None:
             flows += _flow(host[call], first, connections[key])
             slices[call]["args"]["connection_id"] = connections[key]
     return [*names, *slices, *flows, *_communication(device), *_memory(store, memory), *_overlap(device)]
+
+
+TaskKey = tuple[int, int, int]  # device, stream, task
+
+
+def links(host: list[Event], device: list[Event]) -> tuple[dict[TaskKey, int], dict[TaskKey, int]]:
+    """Of every task its connection, and the index in ``host`` of the call that enqueued it, where one did."""
+    calls = _Calls(host)
+    called = {key: call for key, first in _firsts(device).items() if (call := calls.of(first)) is not None}
+    return _connections(device), called
 
 
 def process(layer: tuple[int, str], device: int, label: str) -> Iterator[TraceEvent]:
@@ -70,17 +78,18 @@ def process_id(layer: tuple[int, str], device: int) -> int:
     return PROCESS << 10 | layer[0] << 5 | max(device, 0)
 
 
-def _ns(ps: int) -> int:
+def ns(ps: int) -> int:
+    """Whole nanoseconds."""
     return (ps + 500) // 1000
 
 
 def stamp(ps: int) -> str:
-    us, ns = divmod(_ns(ps), 1000)
-    return f"{us}.{ns:03d}"
+    us, rest = divmod(ns(ps), 1000)
+    return f"{us}.{rest:03d}"
 
 
 def span(name: str, pid: int, tid: int, start: int, end: int, args: dict[str, Any]) -> TraceEvent:
-    dur = (_ns(end) - _ns(start)) / 1000  # both ends are rounded, so neighbours never overlap
+    dur = (ns(end) - ns(start)) / 1000  # both ends are rounded, so neighbours never overlap
     return {"name": name, "pid": pid, "tid": tid, "ts": stamp(start), "dur": dur, "args": args, "ph": "X"}
 
 
@@ -123,18 +132,18 @@ def _mode(event: Event) -> str:
 # -- device ------------------------------------------------------------------------------------------------
 
 
-def _task_key(event: Event) -> tuple[int, int, int]:
+def _task_key(event: Event) -> TaskKey:
     return event.device, event.stream, event.task
 
 
-def _firsts(device: Iterable[Event]) -> dict[tuple[int, int, int], Event]:
-    found: dict[tuple[int, int, int], Event] = {}
+def _firsts(device: Iterable[Event]) -> dict[TaskKey, Event]:
+    found: dict[TaskKey, Event] = {}
     for event in device:
         found.setdefault(_task_key(event), event)
     return found
 
 
-def _connections(device: Iterable[Event]) -> dict[tuple[int, int, int], int]:
+def _connections(device: Iterable[Event]) -> dict[TaskKey, int]:
     """Connection ids of tasks, in order of their first slice; ids of host calls come from their own count."""
     return {key: 1 << 20 | i for i, key in enumerate(_firsts(device))}
 
@@ -148,12 +157,12 @@ def _device_slice(event: Event, connection: int) -> TraceEvent:
     if event.kind == "memcpy":
         nbytes = event.args.get("nbytes", 0)
         args |= {"size(B)": nbytes, "bandwidth(GB/s)": round(nbytes * 1e3 / event.duration, 6) if event.duration else 0,
-                 "operation": _operation(event)}  # fmt: skip
-    name = event.name if event.kind in ("kernel", "aicpu", "dvpp") else task_type(event)
-    return span(name, process_id(HARDWARE, event.device), event.stream, event.start, event.end, args)
+                 "operation": operation(event)}  # fmt: skip
+    return span(shown_name(event), process_id(HARDWARE, event.device), event.stream, event.start, event.end, args)
 
 
-def _operation(event: Event) -> str:
+def operation(event: Event) -> str:
+    """What a copy moves, in msprof's words: ``host to device``."""
     words = {"h": "host", "d": "device"}
     source, _, target = str(event.args.get("direction", "d2d")).partition("2")
     return f"{words.get(source, 'device')} to {words.get(target, 'device')}"

@@ -39,15 +39,15 @@ def outputs(tmp_path: Path) -> list[Path]:
     return list(tmp_path.glob("performance_comparison_result_*.xlsx"))
 
 
-def ranks(store: EventStore, soc: Soc, parent: Path) -> list[Path]:
+def ranks(store: EventStore) -> list[EventStore]:
     """The two devices of a run as two ranks of a job that reduced something together at its end."""
-    end, folders = max(e.end for e in store.events), []
+    end, found = max(e.end for e in store.events), []
     for rank in (0, 1):
         mine = store.of_device(rank)
         facts = {"nbytes": 10**6, "wait": 10**6, "link": "HCCS", "ranks": (0, 1), "rank": rank, "queued": end}
         mine(Event("collective", "hcom_allReduce_", rank, 5, 77, end, end + 4 * 10**6, 0, facts))
-        folders.append(ascend_pt.write(mine, soc, parent, worker=f"rank{rank}", rank=rank))
-    return folders
+        found.append(mine)
+    return found
 
 
 @pytest.mark.parametrize("with_framework", [False, True])
@@ -74,7 +74,11 @@ def test_compare_takes_the_timeline_of_msprof(chip: str, recorded: Recorded, tmp
 
 def test_ranks_of_a_job(recorded: Recorded, tmp_path: Path) -> None:
     """Both trees: the advisor over all ranks of torch_npu's, the cluster analysis over msprof's."""
-    folders = ranks(*recorded("Ascend910B4"), tmp_path / "job")
+    store, soc = recorded("Ascend910B4")
+    folders = [
+        ascend_pt.write(mine, soc, tmp_path / "job", worker=f"rank{rank}", rank=rank)
+        for rank, mine in enumerate(ranks(store))
+    ]
     assert not complaints("compare", "-d", folders[0], "-bp", folders[1], "-o", tmp_path, *PARTS[:2],
                           "--enable_communication_compare")  # fmt: skip
     assert not complaints("advisor", "all", "-d", tmp_path / "job", "-o", tmp_path)
@@ -86,6 +90,15 @@ def test_ranks_of_a_job(recorded: Recorded, tmp_path: Path) -> None:
     assert not complaints("cluster", "-m", "all", "-d", alone)
     names = {p.name for p in (alone / "cluster_analysis_output").iterdir()}
     assert {"cluster_communication.json", "cluster_communication_matrix.json", "cluster_step_trace_time.csv"} <= names
+
+
+@pytest.mark.parametrize("recipe", ["cann_api_sum", "compute_op_sum", "hccl_sum"])
+def test_databases_of_ranks(recipe: str, recorded: Recorded, tmp_path: Path) -> None:
+    store, soc = recorded("Ascend910B4")
+    for rank, mine in enumerate(ranks(store)):
+        msprof.write(mine, soc, tmp_path, contents=msprof.Contents(database=True, rank=rank))
+    assert not complaints("cluster", "-m", recipe, "-d", tmp_path, "--export_type", "db")
+    assert (tmp_path / "cluster_analysis_output" / "cluster_analysis.db").is_file()
 
 
 def test_the_advisor_reads_kernels_of_msprof(recorded: Recorded, tmp_path: Path) -> None:

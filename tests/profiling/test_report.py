@@ -25,6 +25,7 @@ Recorded = Callable[[str], tuple[EventStore, Soc]]
 
 PIPES = ("cube", "vector", "mte1", "mte2", "mte3", "fixpipe", "scalar", "aiv_scalar", "aiv_mte2")
 
+
 def column(timeline: dict[str, Any], name: str, dtype: str) -> np.ndarray:
     return np.frombuffer(zlib.decompress(base64.b64decode(timeline[name])), dtype)
 
