@@ -16,7 +16,7 @@ from ascend_sim.runtime.observe import Event
 from ascend_sim.runtime.stream import Stream, TaskFailure
 from ascend_sim.runtime.system import device_count as _device_count
 from ascend_sim.runtime.system import system
-from ascend_sim.runtime.tasks import CopyTask, OpTask, RecordTask, WaitTask
+from ascend_sim.runtime.tasks import CopyTask, OpTask, RecordTask, Task, WaitTask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -327,6 +327,30 @@ class _EagerCopy(CopyTask):
             yield device.env.timeout(end - int(device.env.now))
         self.emit(stream, start, end, direction=self.direction, nbytes=self._nbytes, pinned=self.pinned)
         return end
+
+
+class _SleepTask(Task):
+    """Holds its stream for a time (ps)."""
+
+    kind = "event"
+
+    def __init__(self, duration: int) -> None:
+        super().__init__("sleep")
+        self._duration = duration
+
+    def run(self, stream: Stream, begin: int) -> Any:
+        end = begin + self._duration
+        now = int(stream.device.env.now)
+        if end > now:
+            yield stream.device.env.timeout(end - now)
+        return end
+
+
+def sleep(stream: Stream, duration: int) -> None:
+    """Keep a stream busy for ``duration`` ps."""
+    thread = host()
+    thread.now += stream.device.system.costs["launch"]
+    stream.submit(_SleepTask(duration), thread)
 
 
 def copy(stream: Stream, dst: int, src: int, nbytes: int, kind: int, pinned: bool, wait_for: bool) -> None:

@@ -205,3 +205,33 @@ def test_gated_units_and_losses_of_classic_operators():
     ours = torch_npu.npu_group_norm_silu(image.npu(), None, None, 2)[0]
     torch.testing.assert_close(ours.cpu(), torch.nn.functional.silu(torch.nn.functional.group_norm(image, 2)))
     assert torch.equal(torch_npu.npu_pad(x.npu(), [1, 0, 0, 2]).cpu(), torch.nn.functional.pad(x, (0, 2, 1, 0)))
+
+
+def test_an_overflow_skips_the_steps_of_all_optimizers_of_a_scaler():
+    weights = [torch.nn.Parameter(torch.ones(2, device="npu")) for _ in range(2)]
+    optimizers = [torch.optim.SGD([w], lr=1.0) for w in weights]
+    scaler = torch.npu.amp.GradScaler(init_scale=8.0, growth_interval=1)
+    for number in (float("inf"), 1.0):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        scaler.scale(weights[0].sum() * number + weights[1].sum()).backward()
+        for optimizer in optimizers:
+            scaler.step(optimizer)
+        scaler.update()
+        assert [w.detach().cpu().tolist() for w in weights] == [[1.0, 1.0] if number > 1 else [0.0, 0.0]] * 2
+    assert scaler.get_scale() == 8.0  # halved, then doubled
+
+
+def test_sleep_keeps_a_stream_busy_for_cycles_of_the_clock():
+    from torch_npu.testing.common_utils import get_cycles_per_ms
+
+    begin, end = (torch.npu.Event(enable_timing=True) for _ in range(2))
+    torch.npu.synchronize()
+    begin.record()
+    torch.npu._sleep(int(3 * get_cycles_per_ms()))
+    end.record()
+    assert not end.query()
+    end.synchronize()
+    assert begin.elapsed_time(end) == pytest.approx(3, rel=0.01)
+    with pytest.raises(RuntimeError, match="positive cycles"):
+        torch.npu._sleep(0)

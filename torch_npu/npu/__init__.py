@@ -27,7 +27,16 @@ from torch_npu.npu.options import config, conv, matmul
 from torch_npu.npu.random import *  # noqa: F403
 from torch_npu.npu.random import _get_rng_state_offset, _set_rng_state_offset, default_generators
 from torch_npu.npu.streams import *  # noqa: F403
-from torch_npu.npu.streams import Event, ExternalEvent, ExternalStream, Stream, StreamContext, SyncLaunchStream, stream
+from torch_npu.npu.streams import (
+    Event,
+    ExternalEvent,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    SyncLaunchStream,
+    _sleep,
+    stream,
+)
 from torch_npu.npu.tensors import *  # noqa: F403
 
 _utils = utils

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from acl import _eager
 from torch_npu import _setup
-from torch_npu._backend import backend
+from torch_npu._backend import backend, soc
 from torch_npu.npu.devices import _get_device_index, _lazy_init, current_device
 from torch_npu.utils._error_code import ErrCode, pta_error
 
@@ -243,6 +244,15 @@ def current_stream(device: Any = None) -> Stream:
 
 def default_stream(device: Any = None) -> Stream:
     return Stream(stream_id=0, device_index=_get_device_index(device, optional=True))
+
+
+def _sleep(cycles: int) -> None:
+    """Keep the current stream busy for ``cycles`` of the AI cores' clock."""
+    if not isinstance(cycles, int) or cycles <= 0:
+        raise RuntimeError(f"torch.npu._sleep(): expected positive cycles, got {cycles}" + pta_error(ErrCode.VALUE))
+    device = current_device()
+    where = backend.stream(device, _setup.ext.current_stream(device))
+    _eager.sleep(where, round(cycles * 1_000_000 / soc().cores.clock_mhz))
 
 
 def set_stream_limit(stream: Any, cube_num: int = -1, vector_num: int = -1) -> None:

@@ -127,3 +127,24 @@ def get_npu_device() -> str:
 def SkipIfNoLapack(function: Any) -> Any:
     """Skips a test when torch was built without LAPACK."""
     return unittest.skipIf(not torch._C.has_lapack, "PyTorch compiled without Lapack")(function)
+
+
+def _create_scaling_models_optimizers(
+    device: str = "npu", optimizer_ctor: Any = torch.optim.SGD, optimizer_kwargs: Any = None
+) -> Any:
+    """torch's pair of equal models, one for training with a scaled loss, on device npu."""
+    from torch.testing._internal import common_cuda
+
+    return common_cuda._create_scaling_models_optimizers(device, optimizer_ctor, optimizer_kwargs)
+
+
+def _create_scaling_case(
+    device: str = "npu",
+    dtype: torch.dtype = torch.float,
+    optimizer_ctor: Any = torch.optim.SGD,
+    optimizer_kwargs: Any = None,
+) -> Any:
+    """The models, four batches, a loss and the batch to skip."""
+    from torch.testing._internal import common_cuda
+
+    return common_cuda._create_scaling_case(device, dtype, optimizer_ctor, optimizer_kwargs)

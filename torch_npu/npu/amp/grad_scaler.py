@@ -10,7 +10,10 @@ from torch_npu.npu.options import clear_npu_overflow_flag, get_npu_overflow_flag
 
 
 class GradScaler(torch.amp.GradScaler):
-    """Scales the loss so that small gradients survive in float16. ``dynamic`` False keeps the scale constant."""
+    """Scales the loss so that small gradients survive in float16. ``dynamic`` False keeps the scale constant.
+
+    As torch_npu has it, an overflow that one optimizer finds skips the steps of those after it too, until `update`.
+    """
 
     def __init__(
         self,
@@ -28,6 +31,16 @@ class GradScaler(torch.amp.GradScaler):
             "npu", init_scale=init_scale, growth_factor=growth_factor, backoff_factor=backoff_factor,
             growth_interval=growth_interval, enabled=enabled,
         )  # fmt: skip
+        self._overflowed = False
+
+    def _maybe_opt_step(self, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
+        if any(v.item() for v in optimizer_state["found_inf_per_device"].values()):
+            self._overflowed = True
+        return None if self._overflowed else optimizer.step(*args, **kwargs)
+
+    def update(self, new_scale: Any = None) -> None:
+        super().update(new_scale)
+        self._overflowed = False
 
     @staticmethod
     def get_npu_overflow_flag() -> bool:
