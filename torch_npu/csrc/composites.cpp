@@ -37,12 +37,12 @@ at::Tensor multinomial(const at::Tensor& self, int64_t samples, bool replacement
     at::div_out(race, self, race);
     return samples == 1 ? at::argmax(race, -1, true) : std::get<1>(at::topk(race, samples, -1, true, true));
   }
-  at::Tensor sums = at::cumsum(self.to(at::kFloat), -1);
+  at::Tensor sums = at::cumsum(self, -1);
+  sums = at::div(sums, sums.narrow(-1, self.size(-1) - 1, 1)).to(at::kDouble);
   auto shape = self.sizes().vec();
   shape.back() = samples;
   at::Tensor drawn = at::empty(shape, sums.options()).uniform_(0, 1, std::move(generator));
-  drawn.mul_(sums.narrow(-1, self.size(-1) - 1, 1));
-  return at::clamp_max(at::searchsorted(sums, drawn, false, true), self.size(-1) - 1);
+  return at::clamp_max(at::searchsorted(sums.contiguous(), drawn), self.size(-1) - 1);
 }
 
 }  // namespace

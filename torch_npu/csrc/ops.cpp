@@ -577,6 +577,8 @@ Plan* plan_for(const c10::OperatorHandle& op, Operator& known, Arguments& a, con
   return plan;
 }
 
+}  // namespace
+
 void dispatch(const c10::OperatorHandle& op, Stack* stack) {
   size_t begin = stack->size() - op.schema().arguments().size();
   Arguments a;
@@ -603,6 +605,8 @@ void dispatch(const c10::OperatorHandle& op, Stack* stack) {
   }
   fall_back(op, *known, stack);
 }
+
+namespace {
 
 // -- factories and views
 

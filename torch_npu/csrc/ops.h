@@ -2,6 +2,8 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 #include <pybind11/pybind11.h>
 
 namespace npu {
@@ -10,6 +12,7 @@ namespace npu {
 // stream, addresses)`` enqueues it; ``before``/``after`` charge a CPU fallback; ``sync`` makes values final.
 void set_dispatcher(pybind11::object compile, pybind11::object launch, pybind11::object before,
                     pybind11::object after, pybind11::object settle);
+void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack);  // by its plan, else on the CPU
 at::Tensor host_alias(const at::Tensor& tensor);  // the same bytes as a CPU tensor
 void clear_plans();
 void use_flash_attention(bool on);

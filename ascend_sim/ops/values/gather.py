@@ -298,19 +298,27 @@ define("OneHotD", "gather", "x on_value off_value", _infer_one_hot(1), _one_hot(
 
 
 def _infer_non_zero(inputs: Specs, attrs: dict[str, Any]) -> list[TensorSpec]:
-    """Room for every element when the values are not known yet: there may be fewer rows."""
+    """Room for every element when the values are not known yet: there may be fewer rows. With ``padded`` the rows
+    that are missing are 0, and a second output (int64) counts the others, as aclnnNonzeroV2 has it."""
     x = need(inputs, 0, "x")
-    count = x.size if x.const is None else int(np.count_nonzero(const_array(x, "x")))
+    padded = bool(attrs.get("padded", False))
+    count = x.size if padded or x.const is None else int(np.count_nonzero(const_array(x, "x")))
     ndim = len(x.logical_shape)
     shape = (ndim, count) if attrs.get("transpose", False) else (count, ndim)
-    return [TensorSpec(shape, dtype_name(attrs.get("dtype", "int64")))]
+    places = TensorSpec(shape, dtype_name(attrs.get("dtype", "int64")))
+    return [places, TensorSpec((1,), "int64")] if padded else [places]
 
 
 def _non_zero(arrays: Sequence[Array | None], call: OpCall) -> list[Array]:
     x = arrays[0]
     assert x is not None
     places = np.array(np.nonzero(x), call.outputs[0].dtype)
-    return [places if call.attr("transpose", False) else np.ascontiguousarray(places.T)]
+    if not call.attr("padded", False):
+        return [places if call.attr("transpose", False) else np.ascontiguousarray(places.T)]
+    room = np.zeros((x.ndim, x.size), places.dtype)
+    room[:, : places.shape[1]] = places
+    count = np.array([places.shape[1]], np.int64)
+    return [room if call.attr("transpose", False) else np.ascontiguousarray(room.T), count]
 
 
 define("NonZero", "aicpu", "x", _infer_non_zero, _non_zero)

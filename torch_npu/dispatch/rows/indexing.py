@@ -60,6 +60,14 @@ def gather(plan: Plan, self: T, dim: int, index: T, sparse_grad: bool = False) -
     return plan.op("GatherElements", [cut, index], dim=at)
 
 
+@row("_nonzero")
+def nonzero(plan: Plan, self: T) -> Any:
+    """Room for as many rows as there are elements, and how many of them count."""
+    if not self.numel or not self.ndim or self.dtype not in REALS:
+        raise NoPlan("empty")
+    return plan.op("NonZero", [self], padded=True)
+
+
 @row("take")
 def take(plan: Plan, self: T, index: T) -> Any:
     if not self.numel:
