@@ -235,3 +235,15 @@ def test_sleep_keeps_a_stream_busy_for_cycles_of_the_clock():
     assert begin.elapsed_time(end) == pytest.approx(3, rel=0.01)
     with pytest.raises(RuntimeError, match="positive cycles"):
         torch.npu._sleep(0)
+
+
+def test_outputs_of_a_type_that_cannot_hold_the_result_are_an_error():
+    x, whole = torch.randn(5, 5, device="npu"), torch.ones(5, dtype=torch.long, device="npu")
+    with pytest.raises(RuntimeError, match=r"scalar type|dtype"):
+        torch.max(x, dim=0, out=(torch.empty(5, device="npu"), torch.empty(5, device="npu")))
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        whole.add_(1.5)
+    with pytest.raises(RuntimeError, match=r"can't be cast|dtype"):
+        torch.mul(x[0], 2.0, out=whole)
+    half = torch.empty(5, dtype=torch.half, device="npu")
+    torch.testing.assert_close(torch.add(x[0], 1, out=half).cpu(), (x[0].cpu() + 1).half())
