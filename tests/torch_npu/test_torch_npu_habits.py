@@ -247,3 +247,8 @@ def test_outputs_of_a_type_that_cannot_hold_the_result_are_an_error():
         torch.mul(x[0], 2.0, out=whole)
     half = torch.empty(5, dtype=torch.half, device="npu")
     torch.testing.assert_close(torch.add(x[0], 1, out=half).cpu(), (x[0].cpu() + 1).half())
+
+
+def test_variances_without_degrees_of_freedom_warn():
+    with pytest.warns(UserWarning, match="degrees of freedom"):
+        assert torch.var(torch.ones(1, 3, device="npu"), dim=0, correction=2).isnan().all()
