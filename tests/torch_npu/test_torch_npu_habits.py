@@ -252,3 +252,9 @@ def test_outputs_of_a_type_that_cannot_hold_the_result_are_an_error():
 def test_variances_without_degrees_of_freedom_warn():
     with pytest.warns(UserWarning, match="degrees of freedom"):
         assert torch.var(torch.ones(1, 3, device="npu"), dim=0, correction=2).isnan().all()
+
+
+def test_the_accelerator_interface_gives_host_memory_back():
+    torch.accelerator.empty_host_cache()
+    torch.accelerator.empty_cache()
+    assert torch.accelerator.memory_allocated() == torch.npu.memory_allocated()
