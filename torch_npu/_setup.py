@@ -39,8 +39,11 @@ def finish() -> None:
     """What needs `torch_npu.npu` in place."""
     from torch_npu import _names
     from torch_npu.distributed import register
+    from torch_npu.npu.memory import host_empty_cache
 
     _names.install()
+    # torch asks a host allocator of its own kind, which a device of this sort has not, without looking
+    torch._C._accelerator_emptyHostCache = host_empty_cache  # type: ignore[attr-defined]
     register()
     if os.environ.get("TORCH_TRANSFER_TO_NPU") not in (None, "", "0"):
         if os.environ["TORCH_TRANSFER_TO_NPU"] != "1":

@@ -105,9 +105,10 @@ def test_what_holds_for_any_product(chip: str, m: int, k: int, n: int) -> None:
 
 @pytest.mark.parametrize("chip", ["Ascend910B2", "Ascend310P3"])
 @settings(max_examples=8)
-@given(kind=st.sampled_from(("Add", "Mul", "Exp", "Relu", "SoftmaxV2")), rows=sizes, width=st.integers(1, 700))
+@given(kind=st.sampled_from(("Add", "Mul", "Exp", "Relu", "SoftmaxV2")), rows=sizes, width=st.integers(16, 700))
 def test_what_holds_for_any_vector_operator(chip: str, kind: str, rows: int, width: int) -> None:
-    """All groups of one kernel tell of the same bytes, operations and time."""
+    """All groups of one kernel tell of the same bytes, operations and time. Rows have a block at least: what scalars
+    move is no transfer."""
     out = spec(rows, width)
     inputs = (out, out) if kind in ("Add", "Mul") else (out,)
     call = OpCall(kind, inputs, (out,), (("axes", (-1,)),) if kind == "SoftmaxV2" else ())
@@ -129,8 +130,9 @@ def test_what_holds_for_any_vector_operator(chip: str, kind: str, rows: int, wid
     assert (
         moved[f"{prefix}read_main_memory_datas(KB)"] <= into and moved[f"{prefix}write_main_memory_datas(KB)"] <= back
     )
+    rounding = 0.0006 / found["Memory"][core] + 1e-5  # times have three digits, rates six
     for column, kb in (("l2_read", into), ("l2_write", back), ("ub_write", into), ("ub_read", back)):
-        assert found["Memory"][f"{prefix}{column}_bw(GB/s)"] * gib == pytest.approx(kb, rel=2e-3)
+        assert found["Memory"][f"{prefix}{column}_bw(GB/s)"] * gib == pytest.approx(kb, rel=rounding)
     lookups = sum(v for name, v in found["L2Cache"].items() if "read_cache" in name and name.startswith(prefix))
     assert lookups * 128 == pytest.approx(into * 1024, abs=256)
     sums = found["ArithmeticUtilization"]

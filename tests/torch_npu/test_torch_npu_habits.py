@@ -235,3 +235,26 @@ def test_sleep_keeps_a_stream_busy_for_cycles_of_the_clock():
     assert begin.elapsed_time(end) == pytest.approx(3, rel=0.01)
     with pytest.raises(RuntimeError, match="positive cycles"):
         torch.npu._sleep(0)
+
+
+def test_outputs_of_a_type_that_cannot_hold_the_result_are_an_error():
+    x, whole = torch.randn(5, 5, device="npu"), torch.ones(5, dtype=torch.long, device="npu")
+    with pytest.raises(RuntimeError, match=r"scalar type|dtype"):
+        torch.max(x, dim=0, out=(torch.empty(5, device="npu"), torch.empty(5, device="npu")))
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        whole.add_(1.5)
+    with pytest.raises(RuntimeError, match=r"can't be cast|dtype"):
+        torch.mul(x[0], 2.0, out=whole)
+    half = torch.empty(5, dtype=torch.half, device="npu")
+    torch.testing.assert_close(torch.add(x[0], 1, out=half).cpu(), (x[0].cpu() + 1).half())
+
+
+def test_variances_without_degrees_of_freedom_warn():
+    with pytest.warns(UserWarning, match="degrees of freedom"):
+        assert torch.var(torch.ones(1, 3, device="npu"), dim=0, correction=2).isnan().all()
+
+
+def test_the_accelerator_interface_gives_host_memory_back():
+    torch.accelerator.empty_host_cache()
+    torch.accelerator.empty_cache()
+    assert torch.accelerator.memory_allocated() == torch.npu.memory_allocated()

@@ -132,6 +132,8 @@ def _fill_targets(plan: Plan, results: list[Any], targets: list[Any]) -> None:
             continue
         if t.shape != r.shape and t.numel:
             raise NoPlan("the output has another shape")
+        if r.dtype != t.dtype and (len(flat_results) > 1 or not torch.can_cast(r.dtype, t.dtype)):
+            raise NoPlan("an error is due")
         if t.shape != r.shape:
             if t.place is None or t.place[0] != "arg":
                 raise NoPlan("the output has another shape")

@@ -150,6 +150,8 @@ def _variance(plan: Plan, x: T, dim: Any, correction: Any, keepdim: bool) -> tup
         raise NoPlan("type")
     dims = axes(dim, x.ndim)
     value = 1.0 if correction is None else float(number(correction))
+    if value >= math.prod(x.shape[d] for d in dims):
+        raise NoPlan("a warning is due: no degrees of freedom are left")
     return plan.op("ReduceVar", [x], axes=dims, correction=value, keep_dims=bool(keepdim))
 
 
