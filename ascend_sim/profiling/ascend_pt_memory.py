@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ascend_sim.profiling.digits import when
 from ascend_sim.profiling.msprof_tables import Rows
 from ascend_sim.profiling.scopes import Scopes
 from ascend_sim.profiling.store import EventStore
@@ -44,19 +45,21 @@ def operator_memory(store: EventStore) -> Rows:
             op = scopes.op_of(event)
             name = scopes.ops[op].name if op >= 0 else "" if framework else event.name
             living[place] = event, len(rows)
-            rows.append([name, f"{event.args['nbytes'] / 1024:.3f}", _us(event.start), "", "", "", "", *_totals(event),
+            rows.append([name, f"{event.args['nbytes'] / 1024:.3f}", when(event.start), "", "", "", "", *_totals(event),
                          "", "", "", _stream(event), _device(event)])  # fmt: skip
         elif place in living:
             begun, index = living.pop(place)
-            held = _us(event.start - begun.start)
-            rows[index][3:7] = [_us(event.start), _us(event.start), held, held]
+            held = when(event.start - begun.start)
+            rows[index][3:7] = [when(event.start), when(event.start), held, held]
             rows[index][10:13] = _totals(event)
     return rows
 
 
 def memory_record(store: EventStore) -> Rows:
     """Totals after every change, by component; ``APP`` is all that the process holds on the device."""
-    return [[e.args.get("component", "PTA"), _us(e.start), *_totals(e), _stream(e), _device(e)] for e in changes(store)]
+    return [
+        [e.args.get("component", "PTA"), when(e.start), *_totals(e), _stream(e), _device(e)] for e in changes(store)
+    ]
 
 
 def _totals(event: Event) -> list[Any]:
@@ -72,7 +75,3 @@ def _stream(event: Event) -> int:
 
 def _device(event: Event) -> str:
     return f"NPU:{max(event.device, 0)}"
-
-
-def _us(ps: int) -> str:
-    return f"{ps / 1e6:.3f}\t"

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from ascend_sim.profiling import op_summary
+from ascend_sim.profiling.digits import us
 from ascend_sim.profiling.msprof_tables import Rows, tasks
 from ascend_sim.profiling.scopes import Scopes, innermost, step_number
 from ascend_sim.profiling.spans import length, merged, without
@@ -58,8 +59,8 @@ def operator_details(store: EventStore) -> Table:
     for i, op in enumerate(scopes.ops):
         inside = sum(scopes.ops[c].duration for c in scopes.children.get(i, ()))
         rows.append([
-            op.name, shapes(op), op.args.get("stack", ""), _us(op.duration - inside), _us(op.duration),
-            _us(own[i][0]), _us(total[i][0]), _us(own[i][1]), _us(total[i][1]),
+            op.name, shapes(op), op.args.get("stack", ""), us(op.duration - inside), us(op.duration),
+            us(own[i][0]), us(total[i][0]), us(own[i][1]), us(total[i][1]),
         ])  # fmt: skip
     return OPERATOR_DETAILS, rows
 
@@ -121,15 +122,11 @@ def _split(mine: list[Event], begin: int, end: int, called: int) -> list[Any]:
     first = min((t.start for t in mine), default=called)
     free = end - begin - length(merged([*computing, *talking]))
     return [
-        _us(length(computing)), _us(length(exposed)), _us(length(talking) - length(exposed)), _us(length(talking)),
-        _us(free), _us(end - begin - bubble), _us(bubble), _us(length(without(sending, computing))),
-        _us(first - called),
+        us(length(computing)), us(length(exposed)), us(length(talking) - length(exposed)), us(length(talking)),
+        us(free), us(end - begin - bubble), us(bubble), us(length(without(sending, computing))),
+        us(first - called),
     ]  # fmt: skip
 
 
 def _receives(event: Event) -> bool:
     return any(word in event.name.lower() for word in RECEIVES)
-
-
-def _us(ps: float) -> str:
-    return f"{ps / 1e6:.3f}"

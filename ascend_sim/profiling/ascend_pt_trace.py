@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ascend_sim.profiling import msprof_timeline as timeline
+from ascend_sim.profiling.digits import us
 from ascend_sim.profiling.msprof_tables import tasks
 from ascend_sim.profiling.msprof_timeline import HOST, TraceEvent
 from ascend_sim.profiling.scopes import Scopes, step_number
@@ -62,9 +63,9 @@ def _flows(store: EventStore, scopes: Scopes) -> Iterator[TraceEvent]:
             continue
         seen.add(key)
         op = scopes.ops[index]
-        source = {"pid": _pid(), "tid": op.thread, "ts": timeline.stamp(op.start)}
+        source = {"pid": _pid(), "tid": op.thread, "ts": us(op.start)}
         target = {"pid": timeline.process_id(timeline.HARDWARE, task.device), "tid": task.stream,
-                  "ts": timeline.stamp(task.start)}  # fmt: skip
+                  "ts": us(task.start)}  # fmt: skip
         yield from _flow("async_npu", ASYNC_NPU | len(seen), source, target)
 
 
@@ -78,7 +79,7 @@ def _forward_backward(scopes: Scopes) -> Iterator[TraceEvent]:
         if not op.args.get("backward"):
             forward[number] = op
         elif number in forward:
-            ends = [{"pid": _pid(), "tid": e.thread, "ts": timeline.stamp(e.start)} for e in (forward.pop(number), op)]
+            ends = [{"pid": _pid(), "tid": e.thread, "ts": us(e.start)} for e in (forward.pop(number), op)]
             yield from _flow("fwdbwd", FORWARD_BACKWARD | found, *ends)
             found += 1
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ascend_sim.profiling import communication, op_summary
+from ascend_sim.profiling.digits import ns
 from ascend_sim.profiling.msprof_memory import engine_changes
 from ascend_sim.profiling.msprof_tables import task_type, tasks
-from ascend_sim.profiling.msprof_timeline import PROCESS, links, ns, operation
+from ascend_sim.profiling.msprof_timeline import PROCESS, links, operation
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import Soc

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from ascend_sim.profiling.digits import us, when
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 
@@ -36,13 +37,13 @@ def npu_mem(store: EventStore, kind: str) -> Rows:
         if event.args.get("component", "APP") == "APP":
             held = _kb(event.args["allocated"])
             parts = ("0.000", held) if kind == "HBM" else (held, "0.000")
-            rows.append([event.device, "APP", *parts, held, _time(event.start)])
+            rows.append([event.device, "APP", *parts, held, when(event.start)])
     return rows
 
 
 def memory_record(store: EventStore) -> Rows:
     """What the graph engine holds on each device after every change. It reserves nothing ahead."""
-    return [[e.device, "GE", _time(e.start), _kb(held), _kb(held), _npu(e)] for e, held in engine_changes(store)]
+    return [[e.device, "GE", when(e.start), _kb(held), _kb(held), _npu(e)] for e, held in engine_changes(store)]
 
 
 def operator_memory(store: EventStore) -> Rows:
@@ -58,10 +59,10 @@ def operator_memory(store: EventStore) -> Rows:
         if nbytes >= 0:
             living[place] = event, len(rows)
             name = event.name.removeprefix(ENGINE)
-            rows.append([event.device, name, _kb(nbytes), _time(event.start), "", *total, "", "", _npu(event)])
+            rows.append([event.device, name, _kb(nbytes), when(event.start), "", *total, "", "", _npu(event)])
         elif place in living:
             begun, index = living.pop(place)
-            rows[index][4] = f"{(event.start - begun.start) / 1e6:.3f}"
+            rows[index][4] = us(event.start - begun.start)
             rows[index][7:9] = total
         else:
             rows.append([event.device, "", _kb(nbytes), "", "", "", "", *total, _npu(event)])
@@ -109,7 +110,3 @@ def _npu(event: Event) -> str:
 
 def _kb(nbytes: int) -> str:
     return f"{nbytes / 1024:.3f}"
-
-
-def _time(ps: int) -> str:
-    return f"{ps / 1e6:.3f}\t"

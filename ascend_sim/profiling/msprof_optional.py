@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ascend_sim.profiling.digits import us, when
 from ascend_sim.profiling.store import EventStore, timings
 
 AICPU = ("Device_id", "Timestamp(us)", "Node", "Compute_time(us)", "Memcpy_time(us)", "Task_time(us)",
@@ -27,7 +28,7 @@ Rows = list[list[Any]]
 def aicpu(store: EventStore) -> Rows:
     """Operators on the device's CPUs. The model has their whole time only: nothing is copied or dispatched apart."""
     return [
-        [e.device, _time(e.start), e.name, _us(e.duration), "0.000", _us(e.duration), "0.000", _us(e.duration),
+        [e.device, when(e.start), e.name, us(e.duration), "0.000", us(e.duration), "0.000", us(e.duration),
          e.stream, e.task]
         for e in store.kernels() if e.kind == "aicpu"
     ]  # fmt: skip
@@ -50,7 +51,7 @@ def msprof_tx(store: EventStore) -> Rows:
     """Marks and ranges that the program set itself (`acl.prof`), in order of their start."""
     marks = [e for e in store.of_kind("host") if e.args.get("mark")]
     return [
-        [HOST, PID, e.thread, 0, e.args.get("event", "marker"), 0, 0, _time(e.start), _time(e.end), 0, e.name, DOMAIN,
+        [HOST, PID, e.thread, 0, e.args.get("event", "marker"), 0, 0, when(e.start), when(e.end), 0, e.name, DOMAIN,
          i]
         for i, e in enumerate(sorted(marks, key=lambda e: (e.start, e.thread)))
     ]  # fmt: skip
@@ -70,11 +71,3 @@ def fusion_op(store: EventStore) -> Rows:
             cells = [f"{n / 1024:.3f}" for n in (*sizes, sum(sizes))]
             rows.append([HOST, event.name, model, name, ";".join(originals), *cells])
     return rows
-
-
-def _us(ps: int) -> str:
-    return f"{ps / 1e6:.3f}"
-
-
-def _time(ps: int) -> str:
-    return f"{_us(ps)}\t"

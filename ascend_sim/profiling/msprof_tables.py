@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import fmean, pvariance
 from typing import Any
 
+from ascend_sim.profiling.digits import us, when
 from ascend_sim.profiling.op_summary import NOT_A_MODEL, core_type
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
@@ -59,8 +60,8 @@ def shown_name(event: Event) -> str:
 
 def task_time(store: EventStore) -> Rows:
     return [
-        [e.device, shown_name(e), task_type(e), e.stream, e.task, _us(e.duration), f"{_us(e.start)}\t",
-         f"{_us(e.end)}\t"]
+        [e.device, shown_name(e), task_type(e), e.stream, e.task, us(e.duration), when(e.start),
+         when(e.end)]
         for e in tasks(store)
     ]  # fmt: skip
 
@@ -85,7 +86,7 @@ def step_trace(store: EventStore) -> Rows:
     for event in sorted(store.of_kind("model"), key=lambda e: (e.device, e.start, e.stream)):
         model = event.args.get("model_id", NOT_A_MODEL)
         seen[event.device, model] += 1
-        rows.append([event.device, seen[event.device, model], "N/A", "N/A", f"{_us(event.end)}\t", _us(event.duration),
+        rows.append([event.device, seen[event.device, model], "N/A", "N/A", when(event.end), us(event.duration),
                      "N/A", "N/A", "N/A", model])  # fmt: skip
     return rows
 
@@ -116,10 +117,6 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
         writer.writerows(rows)
 
 
-def _us(ps: float) -> str:
-    return f"{ps / 1e6:.3f}"
-
-
 def _spread(times: Sequence[int]) -> list[str]:
     """Total, least, mean, most."""
-    return [_us(sum(times)), _us(min(times)), _us(fmean(times)), _us(max(times))]
+    return [us(sum(times)), us(min(times)), us(fmean(times)), us(max(times))]

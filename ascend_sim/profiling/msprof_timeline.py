@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ascend_sim.profiling.digits import ns, us
 from ascend_sim.profiling.msprof_tables import shown_name, task_type, tasks
 from ascend_sim.profiling.op_summary import NOT_A_MODEL
 from ascend_sim.profiling.spans import merged, without
@@ -78,19 +79,9 @@ def process_id(layer: tuple[int, str], device: int) -> int:
     return PROCESS << 10 | layer[0] << 5 | max(device, 0)
 
 
-def ns(ps: int) -> int:
-    """Whole nanoseconds."""
-    return (ps + 500) // 1000
-
-
-def stamp(ps: int) -> str:
-    us, rest = divmod(ns(ps), 1000)
-    return f"{us}.{rest:03d}"
-
-
 def span(name: str, pid: int, tid: int, start: int, end: int, args: dict[str, Any]) -> TraceEvent:
     dur = (ns(end) - ns(start)) / 1000  # both ends are rounded, so neighbours never overlap
-    return {"name": name, "pid": pid, "tid": tid, "ts": stamp(start), "dur": dur, "args": args, "ph": "X"}
+    return {"name": name, "pid": pid, "tid": tid, "ts": us(start), "dur": dur, "args": args, "ph": "X"}
 
 
 # -- host --------------------------------------------------------------------------------------------------
@@ -170,9 +161,9 @@ def operation(event: Event) -> str:
 
 def _flow(call: Event, first: Event, connection: int) -> Iterator[TraceEvent]:
     common = {"name": f"HostToDevice{connection}", "cat": "HostToDevice", "id": str(connection)}
-    yield common | {"ph": "s", "pid": process_id(CANN, HOST), "tid": call.thread, "ts": stamp(call.start)}
+    yield common | {"ph": "s", "pid": process_id(CANN, HOST), "tid": call.thread, "ts": us(call.start)}
     yield common | {"ph": "f", "bp": "e", "pid": process_id(HARDWARE, first.device), "tid": first.stream,
-                    "ts": stamp(first.start)}  # fmt: skip
+                    "ts": us(first.start)}  # fmt: skip
 
 
 def _memory(store: EventStore, kind: str) -> Iterator[TraceEvent]:
@@ -185,7 +176,7 @@ def _memory(store: EventStore, kind: str) -> Iterator[TraceEvent]:
         for series in MEMORY_SERIES:
             found = kb if series == "Memory" or (series == "HBM") == (kind == "HBM") else 0.0
             yield {"name": f"APP/{series}", "pid": process_id(NPU_MEM, event.device), "tid": 0,
-                   "ts": stamp(event.start), "args": {"KB": found}, "ph": "C"}  # fmt: skip
+                   "ts": us(event.start), "args": {"KB": found}, "ph": "C"}  # fmt: skip
 
 
 def _communication(device: Iterable[Event]) -> Iterator[TraceEvent]:

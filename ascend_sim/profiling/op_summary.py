@@ -13,6 +13,7 @@ from ascend_sim.engine.result import KernelTiming
 from ascend_sim.ops.cost import OpTiming
 from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.profiling import pmu, pmu_groups
+from ascend_sim.profiling.digits import us, when
 from ascend_sim.profiling.store import EventStore
 from ascend_sim.runtime.observe import Event
 from ascend_sim.soc import Soc
@@ -68,8 +69,8 @@ def table(store: EventStore, soc: Soc, metrics: str = DEFAULT_METRICS) -> tuple[
 def _base(event: Event, wait: int) -> list[object]:
     return [
         event.device, event.args.get("model_id", NOT_A_MODEL), event.task, event.stream, event.name,
-        event.args["op_type"], "static", core_type(event), f"{event.start / 1e6:.3f}\t", f"{event.duration / 1e6:.3f}",
-        f"{wait / 1e6:.3f}",
+        event.args["op_type"], "static", core_type(event), when(event.start), us(event.duration),
+        us(wait),
     ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ascend_sim.profiling.digits import ns
 from ascend_sim.profiling.spans import Span
 from ascend_sim.profiling.store import timings
 from ascend_sim.runtime.observe import Event
@@ -54,10 +55,6 @@ def _trace_events(events: list[Event]) -> Iterable[dict[str, Any]]:
                     "ph": "X", "name": event.name, "cat": event.kind, "pid": pid, "tid": row, "ts": start / 1000,
                     "dur": (end - start) / 1000, "args": _args(event),
                 }  # fmt: skip
-
-
-def ns(ps: int) -> int:
-    return (ps + 500) // 1000
 
 
 def lanes(spans: Sequence[Span]) -> list[list[int]]:
