@@ -174,6 +174,7 @@ class Memory:
     odd_write_cycles: float = figure("cycles", "further cycles of a move UB->GM of a line or more that starts off 32 B")
     miss_latency_cycles: float = figure("cycles", "further latency of data that misses L2")
     miss_burst_cycles: float = figure("cycles", "further cycles of a burst (row) that misses")
+    miss_overlap: float = figure("share", "hits beside misses of a stream: 0 in turn, 1 while memory brings the others")
     miss_replay_cycles: float = figure("cycles", "further cycles of a replayed transfer that misses")
     line_bytes: int = figure("B")
 

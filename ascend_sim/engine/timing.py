@@ -14,7 +14,7 @@ on chip    fixed + bursts x burst + bytes / rate, at least the floor
 GM         the longest of three stages that overlap: requests (fixed + bursts x burst, more where rows miss), port
            (bytes / rate) and the core's share of the memory system; at least the floor. Hit bytes move at min(core
            cap, L2 rate / active cores), missed bytes at min(core cap, miss cap, memory rate / active cores); the two
-           parts add.
+           parts add, less what ``miss_overlap`` lets pass at once.
 load3d     as a path ``:3d``; ``:3d_c04`` for four-channel input; when the column stride is above 1 ``:3d_stride2``
            (or 3, ...), else ``:3d_strided``, else at most the L1_L0A rate over the stride: the wanted part of each line
 scalar     count x cycles of the routine, or of the issue of an instruction
@@ -25,10 +25,9 @@ stream; between the two, time per byte is interpolated linearly in the number of
 launch share the L2: the busier direction moves as if it carried both. Cap and memory rate fall by
 ``short_burst_factor`` for bursts below ``short_burst_bytes``, and the cap to ``unaligned_bytes_per_cycle`` when the GM
 pitch or start is not a multiple of 32 bytes. GM bursts move whole 32-byte blocks; one of a line (512 bytes) or more
-that does not start on a line moves ``partial_line_bytes`` more; a transfer of such bursts out of UB that starts inside a
-block takes ``odd_write_cycles`` more. A transfer (not the L0C exit) of the same addresses as
-the one before it waits until that one has arrived: its latency more, ``miss_replay_cycles`` on top for the part that
-misses.
+that does not start on a line moves ``partial_line_bytes`` more; a transfer of such bursts out of UB that starts inside
+a block takes ``odd_write_cycles`` more. A transfer (not the L0C exit) of the same addresses as the one before it waits
+until that one has arrived: its latency more, ``miss_replay_cycles`` on top for the part that misses.
 """
 
 from __future__ import annotations
@@ -570,8 +569,11 @@ class _Transfers:
             if short:  # half of a 512-byte line is fetched in vain, unless a neighbour wants it soon
                 fetched /= exact(m.short_burst_factor)
             missed = max(cap, fetched, self.pricer.per_byte(m.core_miss_bytes_per_cycle))
-            share += miss * (missed - share)
-        if back:
+            hits, missing = share, miss * missed + back * self.back
+            share = (1 - miss) * hits + missing
+            if m.miss_overlap:
+                share -= exact(m.miss_overlap) * (share - max(hits, missing))
+        elif back:
             share += back * self.back
         return _Stream(share, latency, wait, row, tuple(keys))
 

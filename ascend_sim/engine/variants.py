@@ -17,7 +17,7 @@ BEHIND_L2 = frozenset(
     {
         *("capacity_bytes", "kind", "peak_gbps"),
         *("read_gbps", "write_gbps", "read_only_factor", "core_miss_bytes_per_cycle"),
-        *("miss_latency_cycles", "miss_burst_cycles", "miss_replay_cycles"),
+        *("miss_latency_cycles", "miss_burst_cycles", "miss_replay_cycles", "miss_overlap"),
     }
 )
 

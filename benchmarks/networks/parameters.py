@@ -92,7 +92,7 @@ def _small(start: float, at: float, *probes: float) -> Parameter:
 def _exit(at: float, *probes: float) -> Parameter:
     return Parameter(
         "exit", _EXIT, "B/cycle", 100, 400, 142, at, probes, "L0C to UB with conversion to float16",
-        "the ini's 512 without conversion; start: 910A, from its ini and the conversion",
+        "the ini's 512 without conversion; start: 310, from its ini and the conversion",
     )  # fmt: skip
 
 

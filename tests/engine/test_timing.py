@@ -83,6 +83,22 @@ def test_hits_and_misses_add() -> None:
     assert at(Fraction(1, 4)) == pytest.approx((3 * at(Fraction(0)) + at(Fraction(1))) / 4, abs=2)
 
 
+def test_hits_beside_misses() -> None:
+    """With ``miss_overlap`` 1 a half-missed stream takes as long as the longer of the whole at the rate of L2 and its
+    missed half at the rate of memory; with 0.5 the mean of that and of both in turn."""
+    work = MoveWork("GM_L1", 1, 65536, gm=0)
+
+    def time(overlap: float, miss: Fraction) -> int:
+        soc = load_soc("Ascend310P3").override({"memory.miss_overlap": overlap})
+        return int(price([work], soc, "AICORE", MemoryShares(8, {0: miss})).occupancy[0])
+
+    hit, missed = time(0, Fraction(0)), time(0, Fraction(1))
+    in_turn, half, at_once = (time(x, Fraction(1, 2)) for x in (0, 0.5, 1))
+    assert in_turn == pytest.approx((hit + missed) / 2, abs=2)
+    assert at_once == pytest.approx(max(hit, missed / 2), abs=2)
+    assert half == pytest.approx((in_turn + at_once) / 2, abs=2)
+
+
 def test_odd_pitch_is_slow() -> None:
     """Grouped matmul with odd K or N on 910B2: 12 to 13 B/cycle a core of what is used, 14.5 to 15.9 of what moves."""
     soc = load_soc("Ascend910B2")
