@@ -58,7 +58,7 @@ def worker(with_npu: bool) -> None:
 
 def pair(flags: tuple[str, str]) -> dict[str, float]:
     """Ratio of the second process's time to the first's, by case."""
-    env = {**os.environ, "ASCEND_SIM_QUIET": "1"}
+    env = {**os.environ, "ASCEND_SIM_QUIET": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     sides = [
         subprocess.Popen([sys.executable, __file__, "--worker", flag], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                          text=True, env=env)

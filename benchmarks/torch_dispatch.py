@@ -43,6 +43,7 @@ def cases(x: Any) -> dict[str, Callable[[], Any]]:
 
 def main() -> int:
     os.environ.setdefault("ASCEND_SIM_QUIET", "1")
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # torch alone first
     import torch
 
     torch.set_num_threads(1)

@@ -23,6 +23,7 @@ from types import ModuleType
 
 NAME = "_npu_ext"
 SOURCE = Path(__file__).parent / "csrc"
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 SUPPORTED = ((2, 13), (2, 13))  # first and last minor version of torch the sources were compiled and tested with
 
 
@@ -35,6 +36,34 @@ def torch_version() -> tuple[int, int]:
 
     major, minor = torch.__version__.split("+")[0].split(".")[:2]
     return int(major), int(minor)
+
+
+def autoloading() -> bool:
+    """Whether ``import torch`` is what brings this package in."""
+    spec = getattr(sys.modules.get("torch"), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
+
+
+def ready() -> bool:
+    """Whether the device layer for this torch has been built."""
+    try:
+        check_version()
+    except BuildError:
+        return False
+    return library().exists()
+
+
+def import_torch() -> None:
+    """Import torch without having it load this package, which is being loaded."""
+    before = os.environ.get(AUTOLOAD)
+    os.environ[AUTOLOAD] = "0"
+    try:
+        importlib.import_module("torch")
+    finally:
+        if before is None:
+            del os.environ[AUTOLOAD]
+        else:
+            os.environ[AUTOLOAD] = before
 
 
 def check_version() -> None:

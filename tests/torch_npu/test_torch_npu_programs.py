@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,19 @@ def test_script_for_cuda_runs_with_one_more_import():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True", "npu:0", "npu:0"]
+
+
+def test_torch_loads_the_device_when_it_is_built_and_never_stops_for_it(tmp_path):
+    if not any(e.value == "torch_npu:_autoload" for e in entry_points(group="torch.backends")):
+        pytest.skip("not installed with its entry point")
+    show = "import sys, torch; print('torch_npu' in sys.modules, hasattr(torch, 'npu'))\n"
+    device = "import torch; print((torch.ones(2, device='npu') + 1).tolist())"
+    assert _run(device).stdout.split("\n")[0] == "[2.0, 2.0]"
+    assert _run(show, TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout.split() == ["False", "False"]
+    nowhere = {"TORCH_NPU_CACHE": str(tmp_path), "CXX": "no-such-compiler"}
+    assert _run(show, **nowhere).stdout.split() == ["False", "False"]
+    later = _run(show + "import torch_npu", **nowhere)
+    assert later.returncode == 1 and "needs a C++ compiler" in later.stderr
 
 
 EXAMPLE = HERE.parent.parent / "examples" / "train_cuda_script.py"
