@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ascend_sim.runtime.device import Device
 
 _KINDS = {1: "h2d", 2: "d2h", 3: "d2d", 4: "p2p"}
+_NUMBERS = 1 << 12  # bytes below which results are 0 when no values are computed; integers and masks: below `_SKIPPED`
+_POSITIONS = frozenset({"bool", "int8", "int16", "int32", "int64", "uint8"})
 _SKIPPED = 1 << 20  # bytes from which a copy moves nothing when no values are computed
 
 
@@ -123,6 +125,13 @@ class Kernel:
             if place >= 0:
                 write(arena.view, addresses)[...] = result
 
+    def blank(self, device: Device, addresses: Sequence[int]) -> None:
+        """Without values, small results are 0 rather than what was in memory: programs read numbers, and CPU kernels
+        take integers as positions."""
+        for place, spec in zip(self.outputs, self.call.outputs, strict=True):
+            if place >= 0 and spec.nbytes < (_SKIPPED if spec.dtype in _POSITIONS else _NUMBERS):
+                device.arena.view(addresses[place], spec.nbytes)[...] = 0
+
 
 _View = Callable[[int, int], "NDArray[Any]"]
 
@@ -155,9 +164,12 @@ class _EagerTask(OpTask):
         self._kernel, self._device, self._places = kernel, device, addresses
 
     def _values(self) -> None:
+        mode = self._device.system.values
+        if mode == "none":
+            self._kernel.blank(self._device, self._places)
+            return
         if self._kernel.silent:
             return
-        mode = self._device.system.values
         if mode == "operator" or (mode == "instruction" and not self._by_instruction()):
             self._kernel.compute(self._device, self._places)
 
@@ -200,10 +212,11 @@ class _GraphTask(_EagerTask):
     gap = "model_gap_us"
 
 
-def replay(kernels: Sequence[tuple[Kernel, Sequence[int]]], stream: Stream) -> None:
-    """Enqueue captured operators with one call of the host for all of them."""
+def replay(kernels: Sequence[tuple[Kernel, Sequence[int]]], stream: Stream, charge: bool = True) -> None:
+    """Enqueue captured operators with one call of the host for all of them (``charge``: it is made now)."""
     thread = host()
-    thread.now += stream.device.system.costs["launch"]
+    if charge:
+        thread.now += stream.device.system.costs["launch"]
     for kernel, addresses in kernels:
         stream.submit(_GraphTask(kernel, stream.device, addresses), thread)
 

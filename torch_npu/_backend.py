@@ -126,12 +126,20 @@ class Backend:
     def synchronize_device(self, device: int) -> None:
         _eager.synchronize_device(self.physical(device))
 
+    def values(self) -> bool:
+        """Whether operators compute values."""
+        return _sim.values_mode() != "none"
+
     def settle(self, device: int) -> bool:
         """Let what is queued happen, before values are made on the host; False when no values are wanted."""
-        if _sim.values_mode() == "none":
+        if not self.values():
             return False
         _eager.settle(self.physical(device))
         return True
+
+    def redraw(self, draw: Any) -> None:
+        """The graph that is being captured draws random values of its own in every replay."""
+        self.capture.add_draw(draw)
 
     def capturing(self, device: int, number: int) -> bool:
         return self.capture is not None

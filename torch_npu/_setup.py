@@ -30,7 +30,8 @@ def install() -> None:
     from torch_npu.dispatch import run
 
     torch._register_device_module("npu", npu)
-    ext.set_dispatcher(run.compile_plan, run.launch, run.before_fallback, run.after_fallback, backend.settle)
+    ext.set_dispatcher(run.compile_plan, run.launch, run.before_fallback, run.after_fallback, backend.settle,
+                       backend.redraw)  # fmt: skip
     # one kernel for a whole encoder layer would hide what it is made of
     torch.backends.mha.set_fastpath_enabled(False)
 

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include "npu.h"
 #include "ops.h"
 
 namespace npu {
@@ -9,6 +10,14 @@ namespace {
 
 bool is_mask(const std::optional<at::Tensor>& t) {
   return t.has_value() && t->defined() && (t->scalar_type() == at::kBool || t->scalar_type() == at::kByte);
+}
+
+// As torch has it for devices: what indexes is on the CPU or where the indexed tensor is.
+void check_places(const at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices) {
+  for (const std::optional<at::Tensor>& index : indices) {
+    TORCH_CHECK(!index.has_value() || !index->defined() || index->is_cpu() || index->device() == self.device(),
+                "indices should be either on cpu or on the same device as the indexed tensor (", self.device(), ")");
+  }
 }
 
 at::Tensor positions(const at::Tensor& self) {
@@ -22,7 +31,11 @@ at::Tensor positions(const at::Tensor& self) {
                        .findSchemaOrThrow("npu::_nonzero", "")
                        .typed<std::tuple<at::Tensor, at::Tensor>(const at::Tensor&)>();
   auto [places, count] = op.call(self.is_complex() ? at::ne(self, 0) : self);
-  return places.narrow(0, 0, count.item<int64_t>()).clone();
+  int64_t found = count.item<int64_t>();
+  if (!backend().values()) {  // nobody knows: as many as there may be
+    found = self.numel();
+  }
+  return places.narrow(0, 0, found).clone();
 }
 
 at::Tensor& positions_out(const at::Tensor& self, at::Tensor& out) {
@@ -76,6 +89,7 @@ void pass_on(const c10::OperatorHandle& op, torch::jit::Stack* stack) { dispatch
 void index(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   size_t begin = stack->size() - op.schema().arguments().size();
   auto indices = (*stack)[begin + 1].to<c10::List<std::optional<at::Tensor>>>();
+  check_places((*stack)[begin].toTensor(), indices);
   if (any_mask(indices)) {
     (*stack)[begin + 1] = without_masks((*stack)[begin].toTensor(), indices);
   }
@@ -87,6 +101,10 @@ void index_put(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::Tensor self = (*stack)[begin].toTensor();
   auto indices = (*stack)[begin + 1].to<c10::List<std::optional<at::Tensor>>>();
   at::Tensor values = (*stack)[begin + 2].toTensor();
+  check_places(self, indices);
+  TORCH_CHECK(values.is_cpu() || values.device() == self.device(),
+              "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ",
+              values.device(), "!");
   if (any_mask(indices)) {
     std::optional<at::Tensor> only = indices.size() == 1 ? indices.get(0) : std::nullopt;
     if (values.numel() == 1 && !(*stack)[begin + 3].toBool() && is_mask(only) && only->scalar_type() == at::kBool &&

@@ -3,6 +3,7 @@
 #include "npu.h"
 #include "ops.h"
 #include "random.h"
+#include "untraced.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <torch/csrc/utils/pybind.h>
@@ -25,6 +26,7 @@ std::function<R(A...)> call(const py::object& object, const char* name) {
   PyObject* function = py::object(object.attr(name)).release().ptr();
   return [function](A... args) -> R {
     py::gil_scoped_acquire gil;
+    Untraced untraced;
     py::object result = py::handle(function)(args...);
     if constexpr (!std::is_void_v<R>) {
       return result.template cast<R>();
@@ -53,6 +55,7 @@ void set_backend(const py::object& o) {
   b.synchronize_stream = call<void, int, int64_t>(o, "synchronize_stream");
   b.synchronize_device = call<void, int>(o, "synchronize_device");
   b.capturing = call<bool, int, int64_t>(o, "capturing");
+  b.values = call<bool>(o, "values");
   b.copy = call<void, uintptr_t, uintptr_t, size_t, int, bool, bool, int, int64_t>(o, "copy");
   register_allocator();
   register_hooks();

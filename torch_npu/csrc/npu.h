@@ -39,6 +39,7 @@ struct Backend {
   std::function<void(int device, int64_t stream)> synchronize_stream;
   std::function<void(int device)> synchronize_device;
   std::function<bool(int device, int64_t stream)> capturing;
+  std::function<bool()> values;  // whether values are computed
   // Bytes between places: kind 1 host to device, 2 device to host, 3 inside a device, 4 between devices.
   std::function<void(uintptr_t dst, uintptr_t src, size_t nbytes, int kind, bool async, bool pinned, int device,
                      int64_t stream)>

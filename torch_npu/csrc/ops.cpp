@@ -8,6 +8,7 @@
 
 #include "npu.h"
 #include "random.h"
+#include "untraced.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
@@ -87,10 +88,12 @@ struct Operator {
 };
 
 std::unordered_map<c10::OperatorHandle, Operator*> operators;
-PyObject *py_compile = nullptr, *py_launch = nullptr, *py_before = nullptr, *py_after = nullptr, *py_settle = nullptr;
+PyObject *py_compile = nullptr, *py_launch = nullptr, *py_before = nullptr, *py_after = nullptr, *py_settle = nullptr,
+         *py_redraw = nullptr;
 
 template <typename... A>
 py::object ask(PyObject* function, const A&... args) {
+  Untraced untraced;
   return py::reinterpret_borrow<py::object>(function)(args...);
 }
 
@@ -272,6 +275,7 @@ void run_plan(const c10::OperatorHandle& op, const Plan& plan, Arguments& a, Sta
     scratch.push_back(allocator()->allocate(bytes));
   }
   if (plan.launcher != nullptr) {
+    Untraced untraced;
     size_t n = a.tensors.size(), at_ = 0;
     PyObject* addresses = PyTuple_New(static_cast<Py_ssize_t>(n + made.size() + scratch.size()));
     for (const auto& t : a.tensors) PyTuple_SET_ITEM(addresses, at_++, PyLong_FromSize_t(address_of(t)));
@@ -596,6 +600,14 @@ void dispatch(const c10::OperatorHandle& op, Stack* stack) {
         known->planned++;
         if (plan->drawn && ask(py_settle, a.device < 0 ? current_device() : a.device).cast<bool>()) {
           Stack copy(stack->begin() + static_cast<int64_t>(begin), stack->end());
+          if (backend().capturing(a.device < 0 ? current_device() : a.device, 0)) {
+            // every replay draws anew; the tensors are kept: their memory must not serve others in between
+            auto again = std::make_shared<Stack>(copy);
+            ask(py_redraw, py::cpp_function([op, known, again] {
+                  Stack once(*again);
+                  fall_back(op, *known, &once, true);
+                }));
+          }
           fall_back(op, *known, &copy, true);
         }
         run_plan(op, *plan, a, *stack);
@@ -929,12 +941,14 @@ REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &npu::attention_choice);
 
 namespace npu {
 
-void set_dispatcher(py::object compile, py::object launch, py::object before, py::object after, py::object settle) {
+void set_dispatcher(py::object compile, py::object launch, py::object before, py::object after, py::object settle,
+                    py::object redraw) {
   py_compile = compile.release().ptr();
   py_launch = launch.release().ptr();
   py_before = before.release().ptr();
   py_after = after.release().ptr();
   py_settle = settle.release().ptr();
+  py_redraw = redraw.release().ptr();
 }
 
 void use_flash_attention(bool on) { flash = on; }

@@ -1,5 +1,7 @@
 """``torch.npu``: devices, streams, events, memory, random numbers, mixed precision, options, graphs."""
 
+from torch import OutOfMemoryError
+
 from torch_npu.npu import aclnn, amp, memory, options, random, streams, tensors, utils
 from torch_npu.npu.amp.autocast_mode import (
     get_amp_supported_dtype,
@@ -40,13 +42,14 @@ from torch_npu.npu.streams import (
 from torch_npu.npu.tensors import *  # noqa: F403
 
 _utils = utils
+_initialized = False  # kept by `devices`
 
 __all__ = [
     "BFloat16Storage", "BFloat16Tensor", "BoolStorage", "BoolTensor", "ByteStorage", "ByteTensor", "CharStorage",
     "CharTensor", "CubeMathType", "DoubleStorage", "DoubleTensor", "Event", "ExternalEvent", "FloatStorage",
     "FloatTensor", "HalfStorage", "HalfTensor", "IntStorage", "IntTensor", "LongStorage", "LongTensor", "MemPool",
-    "NPUGraph", "NPUPluggableAllocator", "NpuGraphOpHandler", "ShortStorage", "ShortTensor", "Stream",
-    "StreamContext", "SyncLaunchStream", "are_compatible_impl_enabled", "caching_allocator_alloc",
+    "NPUGraph", "NPUPluggableAllocator", "NpuGraphOpHandler", "OutOfMemoryError", "ShortStorage", "ShortTensor",
+    "Stream", "StreamContext", "SyncLaunchStream", "are_compatible_impl_enabled", "caching_allocator_alloc",
     "caching_allocator_delete", "can_device_access_peer", "change_current_allocator", "check_uce_in_memory",
     "clear_npu_overflow_flag", "config", "conv", "current_blas_handle", "current_device", "current_stream",
     "default_stream", "device", "device_count", "device_of", "disable_deterministic_with_backward", "empty_cache",

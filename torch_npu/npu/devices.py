@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from typing import Any
 
@@ -15,10 +16,16 @@ from torch_npu.utils._error_code import ErrCode, pta_error
 _state: dict[str, Any] = {"initialized": False, "pid": os.getpid(), "bad_fork": False, "sync_debug": 0}
 
 
+def _mark(initialized: bool) -> None:
+    """Remember it here and where ``torch.utils.checkpoint`` looks before it keeps the state of the generators."""
+    _state["initialized"] = initialized
+    sys.modules["torch_npu.npu"]._initialized = initialized  # type: ignore[attr-defined]
+
+
 def _after_fork() -> None:
     if _state["initialized"]:
         _state["bad_fork"] = True
-        _state["initialized"] = False
+        _mark(False)
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -40,7 +47,7 @@ def _lazy_init() -> None:
     from torch_npu.npu.options import check_environment
 
     check_environment()
-    _state["initialized"] = True
+    _mark(True)
 
 
 def is_initialized() -> bool:

@@ -33,6 +33,7 @@ class NPUGraph:
 
     def __init__(self) -> None:
         self._kernels: list[tuple[Any, Any]] = []
+        self._draws: list[tuple[int, Any]] = []  # random values, and how many kernels come before them
         self._copies = 0
         self._pool: tuple[int, int] | None = None
         self._device = -1
@@ -40,6 +41,9 @@ class NPUGraph:
     # called by the dispatcher while this graph is recorded
     def add(self, kernels: Any, addresses: Any) -> None:
         self._kernels += [(kernel, addresses) for kernel in kernels]
+
+    def add_draw(self, draw: Any) -> None:
+        self._draws.append((len(self._kernels), draw))
 
     def copy(self, dst: int, src: int, nbytes: int, kind: int) -> None:
         if kind in (1, 2):
@@ -61,10 +65,16 @@ class NPUGraph:
 
     def replay(self) -> None:
         where = backend.stream(self._device, current_stream(self._device).stream_id)
-        _eager.replay(self._kernels, where)
+        done = 0
+        for index, (before, draw) in enumerate(self._draws):
+            _eager.replay(self._kernels[done:before], where, charge=index == 0)
+            backend.settle(self._device)  # what is queued still reads the numbers of the last replay
+            draw()
+            done = before
+        _eager.replay(self._kernels[done:], where, charge=not self._draws)
 
     def reset(self) -> None:
-        self._kernels = []
+        self._kernels, self._draws = [], []
         if self._pool is not None:
             _setup.ext.release_pool(self._device, self._pool[1])
 

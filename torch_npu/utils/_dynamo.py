@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._dynamo import trace_rules
 from torch._dynamo.device_interface import (
     DeviceInterface,
     caching_worker_current_devices,
@@ -71,6 +72,8 @@ class NpuInterface(DeviceInterface):
 
 
 def _dynamo_register_interface_for_device() -> None:
+    for simulator in ("acl", "ascend_sim", "simpy"):  # not the user's program: nothing to trace
+        trace_rules.add(simulator)
     register_interface_for_device("npu", NpuInterface)
     for index in range(_npu().device_count()):
         register_interface_for_device(f"npu:{index}", NpuInterface)
