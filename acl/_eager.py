@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ascend_sim.runtime.events import DeviceEvent, Record
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from ascend_sim.runtime.device import Device
 
 _KINDS = {1: "h2d", 2: "d2h", 3: "d2d", 4: "p2p"}
-_NUMBERS = 1 << 12  # bytes below which results are 0 when no values are computed; integers and masks: below `_SKIPPED`
+# bytes of numbers that a program may read when no values are computed; integers and masks: below `_SKIPPED`
+_NUMBERS = 1 << 12
 _POSITIONS = frozenset({"bool", "int8", "int16", "int32", "int64", "uint8"})
 _SKIPPED = 1 << 20  # bytes from which a copy moves nothing when no values are computed
 
@@ -83,7 +85,7 @@ class Kernel:
     empty or constant). ``timed`` is the call that is charged, where it may differ in the values of scalars only;
     ``silent``: the values are there already."""
 
-    __slots__ = ("_op", "_readers", "_writers", "call", "inputs", "outputs", "silent", "timed")
+    __slots__ = ("_op", "_readers", "_writers", "call", "inputs", "outputs", "silent", "small", "timed")
 
     def __init__(
         self,
@@ -104,6 +106,7 @@ class Kernel:
         self.inputs = tuple(-1 if s is None or s.nbytes == 0 else i for i, s in zip(inputs, call.inputs, strict=True))
         self.outputs = tuple(-1 if s.nbytes == 0 else i for i, s in zip(outputs, call.outputs, strict=True))
         self.silent = silent
+        self.small = all(s is None or s.nbytes <= _NUMBERS for s in (*call.inputs, *call.outputs))
         self._op: OpDef = op
         self._readers = tuple(_reader(i, s) for i, s in zip(self.inputs, call.inputs, strict=True))
         self._writers = tuple(_reader(i, s) for i, s in zip(self.outputs, call.outputs, strict=True))
@@ -166,12 +169,22 @@ class _EagerTask(OpTask):
     def _values(self) -> None:
         mode = self._device.system.values
         if mode == "none":
-            self._kernel.blank(self._device, self._places)
+            self._without_values()
             return
         if self._kernel.silent:
             return
         if mode == "operator" or (mode == "instruction" and not self._by_instruction()):
             self._kernel.compute(self._device, self._places)
+
+    def _without_values(self) -> None:
+        """What decides how a program goes on (has it ended, is there an overflow) is small and computed all the same,
+        as far as what it is made from allows."""
+        kernel = self._kernel
+        if kernel.small and not kernel.silent:
+            with suppress(TaskFailure):
+                kernel.compute(self._device, self._places)
+                return
+        kernel.blank(self._device, self._places)
 
     def _by_instruction(self) -> bool:
         from acl._op_call import Bound, _by_instruction

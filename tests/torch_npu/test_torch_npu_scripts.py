@@ -83,6 +83,11 @@ scaler, layer = torch.amp.GradScaler("npu"), torch.nn.Linear(4, 4).npu()
 optimizer = torch.optim.SGD(layer.parameters(), 0.1)
 for _ in range(2):
     scaler.scale(layer(x).sum()).backward(); scaler.step(optimizer); scaler.update()
+running, steps = torch.ones(2, dtype=torch.long).npu(), 0
+while not (running.max() == 0).item():
+    steps += 1
+    running = running & ~torch.full((2,), steps >= 5).npu()
+assert steps == 5
 """
 
 
@@ -91,3 +96,10 @@ def test_without_values_masks_hold_everywhere_and_small_results_are_zero():
     command = [sys.executable, "-c", NOTHING_COMPUTED]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_script_may_end_with_a_backward_pass():
+    script = "import torch, torch_npu; (torch.ones(4, device='npu', requires_grad=True) * 2).sum().backward()"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import time
 import uuid
 from typing import Any
 
@@ -48,6 +50,13 @@ def _lazy_init() -> None:
 
     check_environment()
     _mark(True)
+    atexit.register(_let_threads_finish)
+
+
+def _let_threads_finish() -> None:
+    """Autograd's thread may still wait for the interpreter, to drop the last graph; one that gets it too late aborts
+    the process."""
+    time.sleep(0.02)
 
 
 def is_initialized() -> bool:
