@@ -103,3 +103,25 @@ def test_a_script_may_end_with_a_backward_pass():
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_capture_records_and_the_first_replay_is_the_first_time():
+    x, y = torch.zeros(3, device="npu"), torch.full((3,), 9.0, device="npu")
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        y.copy_(x)
+        x += 1
+        z = torch.cat([x, y])
+    assert x.tolist() == [0.0] * 3 and y.tolist() == [9.0] * 3
+    for _ in range(3):
+        graph.replay()
+    assert x.tolist() == [3.0] * 3 and y.tolist() == [2.0] * 3 and z.tolist() == [3.0] * 3 + [2.0] * 3
+
+
+def test_what_runs_on_the_cpu_cannot_be_captured():
+    x = torch.rand(4, 4, device="npu")
+    graph = torch.npu.NPUGraph()
+    with pytest.raises(RuntimeError, match="linalg_qr.*107027"), torch.npu.graph(graph):
+        torch.linalg.qr(x)
+    assert not torch.npu.is_current_stream_capturing()
+    torch.linalg.qr(x)

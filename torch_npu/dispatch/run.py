@@ -193,9 +193,10 @@ def record_shapes(on: bool) -> None:
 def launch(launcher: Launcher, device: int, stream: int, addresses: tuple[int, ...]) -> None:
     kernels = launcher.kernels
     _launched[0] += len(kernels)
-    where = backend.stream(device, stream)
-    if backend.capture is not None:
+    if backend.capture is not None:  # recorded, not run: the first replay is the first time
         backend.capture.add(kernels, addresses)
+        return
+    where = backend.stream(device, stream)
     if not _sim.recording():
         _eager.launch(kernels, where, addresses)
     else:
@@ -217,6 +218,11 @@ def before_fallback(name: str, overload: str, device: int, stream: int, nbytes: 
         raise RuntimeError(
             f"CAUTION: the operator '{name}' is not currently supported on the NPU backend, and "
             "TORCH_NPU_FALLBACK_CPU_DISABLE=1 forbids running it on the CPU, error code is 100024"
+        )
+    if backend.capture is not None:
+        raise RuntimeError(
+            f"operation not permitted when stream is capturing: '{name}' runs on the CPU (not supported on the NPU "
+            "backend), error code is 107027"
         )
     if name not in _warned:
         _warned.add(name)
