@@ -121,7 +121,7 @@ def test_capture_records_and_the_first_replay_is_the_first_time():
 def test_what_runs_on_the_cpu_cannot_be_captured():
     x = torch.rand(4, 4, device="npu")
     graph = torch.npu.NPUGraph()
-    with pytest.raises(RuntimeError, match="linalg_qr.*107027"), torch.npu.graph(graph):
+    with pytest.raises(RuntimeError, match=r"linalg_qr.*107027"), torch.npu.graph(graph):
         torch.linalg.qr(x)
     assert not torch.npu.is_current_stream_capturing()
     torch.linalg.qr(x)
