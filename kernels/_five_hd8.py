@@ -3,7 +3,6 @@ channels by 16 pixels of every 32, so four of them turn a tile of 32 channels.""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,9 @@ from ascend_sim import asc
 from ascend_sim.ops.registry import NoKernel
 from ascend_sim.ops.schema import TensorSpec
 
+from ._five_hd_pieces import PiecesPlan
 from ._flat import global_tensor
-from ._rows import Rows, rows_of
+from ._rows import rows_of
 from ._sync import Pipeline, walk
 from ._vector import align, ceil_div, deal, legal, phased, vector_cores
 
@@ -24,64 +24,20 @@ MOST = 1024  # pixels of a tile
 _SCALAR_LIMIT = 16384  # elements that may go through the scalar unit
 
 
-@dataclass(frozen=True)
-class ByteFiveHdPlan:
-    """``n`` images of ``c`` channels and ``pixels``; tiles of a channel block and ``piece`` pixels (whole blocks, the
-    last tile of a plane steps back; or a whole plane of less than a block); ``units`` tiles on each core."""
-
-    n: int
-    c: int
-    pixels: int
-    piece: int
-    io: Rows
-    units: int
-    buffers: int
-    to_blocks: bool
-
-    @property
-    def c1(self) -> int:
-        return ceil_div(self.c, C0)
-
-    @property
-    def pieces(self) -> int:
-        return ceil_div(self.pixels, self.piece)
-
-    @property
-    def total(self) -> int:
-        return self.n * self.c1 * self.pieces
-
-    def count(self, block: int) -> int:
-        return min(self.units, self.total - block * self.units)
-
-    def channels(self, unit: int) -> int:
-        return min(C0, self.c - unit // self.pieces % self.c1 * C0)
-
-    def signature(self, block: int) -> object:
-        return tuple(self.channels(block * self.units + u) for u in range(self.count(block)))
-
-    def where(self, unit: int) -> tuple[int, int]:
-        """First element of a tile in NCHW and in NC1HWC0."""
-        rest, piece = divmod(unit, self.pieces)
-        image, block = divmod(rest, self.c1)
-        pixel = min(piece * self.piece, self.pixels - self.piece)
-        plain = (image * self.c + block * C0) * self.pixels + pixel
-        return plain, ((image * self.c1 + block) * self.pixels + pixel) * C0
-
-
 @asc.jit
-def byte_five_hd(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: ByteFiveHdPlan) -> None:
+def byte_five_hd(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: PiecesPlan) -> None:
     """Turn this core's tiles."""
     source, target = global_tensor(src), global_tensor(dst)
-    pitch = plan.io.pitch
+    pitch, buffers = plan.io.pitch, 2 if plan.units > 1 else 1
     size = C0 * pitch
     sets = [
         [asc.LocalTensor("uint8", asc.TPosition.VECCALC, (2 * s + side) * size, size) for side in range(2)]
-        for s in range(plan.buffers)
+        for s in range(buffers)
     ]
-    pipe = Pipeline(plan.buffers)
+    pipe = Pipeline(buffers)
     first = asc.get_block_idx() * plan.units
     for u in walk(plan.count(asc.get_block_idx()), lambda u: plan.channels(first + u)):
-        slot = u % plan.buffers
+        slot = u % buffers
         rows, blocks = sets[slot]
         plain, blocked = plan.where(first + u)
         channels = plan.channels(first + u)
@@ -137,7 +93,7 @@ def five_hd_bytes_launch(x: TensorSpec, y: TensorSpec, soc: Soc) -> asc.Launch:
         raise NoKernel(f"planes of {pixels} bytes are shorter than a block")
     tiles = n * ceil_div(c, C0) * ceil_div(pixels, piece)
     units, used = deal(tiles, cores)
-    plan = ByteFiveHdPlan(n, c, pixels, piece, io, units, 2 if units > 1 else 1, to_blocks)
+    plan = PiecesPlan(n, c, C0, pixels, piece, io, units, to_blocks)
     return asc.Launch(
         byte_five_hd, block_dim=used, kind=kind, args=(("in", 0), ("out", 0)),
         gm=[("x", "uint8", x.nbytes, "in"), ("y", "uint8", y.nbytes, "out")], consts={"plan": plan}, soc=soc,

@@ -4,16 +4,17 @@ TBE repository, Apache-2.0, restated)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ascend_sim import asc
 from ascend_sim.ops.registry import NoKernel
 from ascend_sim.ops.schema import TensorSpec
 
+from ._five_hd_pieces import PiecesPlan
 from ._flat import global_tensor
 from ._lines import Heap
-from ._rows import Rows, rows_of
+from ._rows import rows_of
 from ._sync import walk
 from ._vector import align, ceil_div, deal, phased, vector_cores
 
@@ -26,58 +27,16 @@ ADDRESSES = 2  # scalar instructions a batch: where it is, where it goes
 _E = asc.HardEvent
 
 
-@dataclass(frozen=True)
-class ScalarPlan:
-    """``n`` images of ``c`` channels and ``pixels``; a unit is one channel block of ``piece`` pixels, the last piece
-    steps back to end with the plane."""
-
-    n: int
-    c: int
-    pixels: int
-    piece: int
-    io: Rows
-    units: int
-    to_blocks: bool
-
-    @property
-    def c1(self) -> int:
-        return ceil_div(self.c, C0)
-
-    @property
-    def pieces(self) -> int:
-        return ceil_div(self.pixels, self.piece)
-
-    @property
-    def total(self) -> int:
-        return self.n * self.c1 * self.pieces
-
-    def count(self, block: int) -> int:
-        return min(self.units, self.total - block * self.units)
-
-    def channels(self, unit: int) -> int:
-        return min(C0, self.c - unit // self.pieces % self.c1 * C0)
-
-    def where(self, unit: int) -> tuple[int, int]:
-        """First element of a unit in NCHW and in NC1HWC0."""
-        plane, piece = divmod(unit, self.pieces)
-        image, block = divmod(plane, self.c1)
-        pixel = min(piece * self.piece, self.pixels - self.piece)
-        return (image * self.c + block * C0) * self.pixels + pixel, (plane * self.pixels + pixel) * C0
-
-    def runs(self) -> list[tuple[int, int, int]]:
-        """(place in a row in UB, first pixel, pixels): the blocks of a row, and the overlapping last one."""
-        if self.io.mode != "overlap":
-            return [(0, 0, self.piece)]
-        head = self.io.pitch - self.io.unit
-        return [(0, 0, head), (head, self.piece - self.io.unit, self.io.unit)]
-
-    def signature(self, block: int) -> object:
-        first = block * self.units
-        return tuple(self.channels(first + u) for u in range(self.count(block)))
+def _runs(plan: PiecesPlan) -> list[tuple[int, int, int]]:
+    """(place in a row in UB, first pixel, pixels): the blocks of a row, and the overlapping last one."""
+    if plan.io.mode != "overlap":
+        return [(0, 0, plan.piece)]
+    head = plan.io.pitch - plan.io.unit
+    return [(0, 0, head), (head, plan.piece - plan.io.unit, plan.io.unit)]
 
 
 @asc.jit
-def five_hd_scalar(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: ScalarPlan) -> None:
+def five_hd_scalar(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: PiecesPlan) -> None:
     """Convert this core's units."""
     source, target = global_tensor(src), global_tensor(dst)
     pitch, heap = plan.io.pitch, Heap()
@@ -97,7 +56,7 @@ def five_hd_scalar(src: asc.GlobalAddress, dst: asc.GlobalAddress, plan: ScalarP
         asc.set_flag(_E.MTE2_S, 0)
         asc.wait_flag(_E.MTE2_S, 0)
         for c in asc.steady(channels):
-            for place, pixel, pixels in plan.runs():
+            for place, pixel, pixels in _runs(plan):
                 for p in asc.steady(0, pixels, BATCH):
                     row, block = rows[c * pitch + place + p :], blocks[(pixel + p) * C0 + c :]
                     _elements(row, block, min(BATCH, pixels - p), plan.to_blocks)
@@ -147,7 +106,7 @@ def five_hd_scalar_launch(x: TensorSpec, y: TensorSpec, soc: Soc) -> asc.Launch:
     most = soc.buffers.ub_bytes // (2 * C0 * 4) // C0 * C0
     pieces = max(ceil_div(pixels, most), ceil_div(cores, planes) if planes < cores and pixels >= C0 * cores else 1)
     piece = min(align(ceil_div(pixels, pieces), C0), pixels)
-    plan = ScalarPlan(n, c, pixels, piece, rows_of(soc, piece, [4]), 1, to_blocks)
+    plan = PiecesPlan(n, c, C0, pixels, piece, rows_of(soc, piece, [4]), 1, to_blocks)
     units, used = deal(plan.total, cores)
     plan = replace(plan, units=units)
     return asc.Launch(

@@ -15,9 +15,10 @@ from ascend_sim import asc
 from ascend_sim.isa.dtypes import as_dtype
 
 from ._rows import Rows
-from ._vector import BLOCK, MAX_REPEATS, REPEAT, align, ceil_div, item_bytes, legal
+from ._vector import BLOCK, MAX_REPEATS, REPEAT, align, ceil_div, item_bytes, legal, vector_cores
 
 if TYPE_CHECKING:
+    from ascend_sim.ops.schema import TensorSpec
     from ascend_sim.soc import Soc
 
 COMBINE: dict[str, Callable[..., Any]] = {"sum": asc.add, "max": asc.max, "min": asc.min, "prod": asc.mul}
@@ -131,7 +132,12 @@ class Lines:
         asc.wait_flag(asc.HardEvent.S_V, 3)
 
     def spread(
-        self, how: str, dst: asc.LocalTensor, src: asc.LocalTensor, values: asc.LocalTensor, rows: int,
+        self,
+        how: str,
+        dst: asc.LocalTensor,
+        src: asc.LocalTensor,
+        values: asc.LocalTensor,
+        rows: int,
         blocks: asc.LocalTensor | None,
     ) -> None:
         """dst = src ``how`` values[r] along every row (sub, mul, add, div); ``blocks`` is room for a block per row."""
@@ -167,9 +173,7 @@ class Lines:
             value = values.get_value(r)
             scalar(dst[r * io.pitch :], src[r * io.pitch :], -value if how == "sub" else value, count=io.pitch)
 
-    def across(
-        self, how: str, dst: asc.LocalTensor, src: asc.LocalTensor, vector: asc.LocalTensor, rows: int
-    ) -> None:
+    def across(self, how: str, dst: asc.LocalTensor, src: asc.LocalTensor, vector: asc.LocalTensor, rows: int) -> None:
         """dst = src ``how`` vector (one value per column) for every row (mul, add)."""
         io, width = self.io, self.width
         operation = {"mul": asc.mul, "add": asc.add}[how]
@@ -220,3 +224,21 @@ def reciprocal(dst: asc.LocalTensor, src: asc.LocalTensor, ones: asc.LocalTensor
         return
     asc.duplicate(ones, 1.0, count=count)
     asc.div(dst, ones, src, count=count)
+
+
+def line_launch(
+    function: Any, x: TensorSpec, y: TensorSpec, plan: Any, signature: Any, blocks: int, soc: Soc, serial: bool = False
+) -> asc.Launch:
+    """Launch of a kernel that turns ``x`` into ``y`` line by line on the vector cores."""
+    return asc.Launch(
+        function,
+        block_dim=blocks,
+        kind=vector_cores(soc)[0],
+        args=(("in", 0), ("out", 0)),
+        gm=[("x", x.dtype, x.nbytes, "in"), ("y", y.dtype, y.nbytes, "out")],
+        consts={"plan": plan},
+        soc=soc,
+        signature=signature,
+        code="norm",
+        serial=serial,
+    )

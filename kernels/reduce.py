@@ -18,7 +18,7 @@ from ascend_sim.ops.schema import OpCall, TensorSpec
 from ascend_sim.ops.values.reduce import reduce_axes
 
 from ._flat import global_tensor, vector_copy
-from ._lines import COMBINE, Heap, Lines, lines_of, neutral, store_results
+from ._lines import COMBINE, Heap, Lines, line_launch, lines_of, neutral, store_results
 from ._rows import Rows, rows_of
 from ._spatial import spatial_launch
 from ._sync import Pipeline, walk
@@ -290,7 +290,7 @@ def _rows(
         buffers, padded_dma(soc), outer,
     )  # fmt: skip
     signature = phased(plan.count, lambda b: b * units * length * item, lambda b: b * units * item)
-    return _launch(reduce_rows, x, y, plan, signature, blocks, soc)
+    return line_launch(reduce_rows, x, y, plan, signature, blocks, soc)
 
 
 def _columns(
@@ -326,20 +326,4 @@ def _columns(
     signature = phased(
         plan.signature, lambda b: plan.start(b, depth * inner) * item, lambda b: plan.start(b, inner) * item
     )
-    return _launch(reduce_columns, x, y, plan, signature, blocks, soc)
-
-
-def _launch(
-    function: Any, x: TensorSpec, y: TensorSpec, plan: Any, signature: Any, blocks: int, soc: Soc
-) -> asc.Launch:
-    return asc.Launch(
-        function,
-        block_dim=blocks,
-        kind=vector_cores(soc)[0],
-        args=(("in", 0), ("out", 0)),
-        gm=[("x", x.dtype, x.nbytes, "in"), ("y", y.dtype, y.nbytes, "out")],
-        consts={"plan": plan},
-        soc=soc,
-        signature=signature,
-        code="norm",
-    )
+    return line_launch(reduce_columns, x, y, plan, signature, blocks, soc)

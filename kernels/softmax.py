@@ -20,7 +20,7 @@ from ascend_sim.ops.values.gradients import grad_axes
 
 from ._flat import global_tensor
 from ._layouts import rewire
-from ._lines import Heap, Lines, lines_of, reciprocal
+from ._lines import Heap, Lines, line_launch, lines_of, reciprocal
 from ._long_rows import exp_into, softmax_long_launch
 from ._rows import Rows, rows_of
 from ._softmax_rows import softmax_rows_launch
@@ -305,7 +305,7 @@ def _rows_launch(x: TensorSpec, y: TensorSpec, rows: int, length: int, log: bool
         rows, tile, units, lines, half_lines, x.dtype, y.dtype, log, exp_half, legal(soc, "vdiv", "float32")
     )
     signature = phased(plan.count, lambda b: b * units * length * item, lambda b: b * units * length * out_item)
-    return _launch(softmax_rows, x, y, plan, signature, blocks, soc)
+    return line_launch(softmax_rows, x, y, plan, signature, blocks, soc, serial=True)
 
 
 def _columns_launch(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int, int], log: bool, soc: Soc) -> asc.Launch:
@@ -332,21 +332,4 @@ def _columns_launch(x: TensorSpec, y: TensorSpec, sizes: tuple[int, int, int], l
         outer, depth, inner, piece, io, last, units, x.dtype, y.dtype, log, exp_half, legal(soc, "vdiv", "float32")
     )
     signature = phased(plan.signature, lambda b: plan.start(b) * item, lambda b: plan.start(b) * out_item)
-    return _launch(softmax_columns, x, y, plan, signature, blocks, soc)
-
-
-def _launch(
-    function: Any, x: TensorSpec, y: TensorSpec, plan: Any, signature: Any, blocks: int, soc: Soc
-) -> asc.Launch:
-    return asc.Launch(
-        function,
-        block_dim=blocks,
-        kind=vector_cores(soc)[0],
-        args=(("in", 0), ("out", 0)),
-        gm=[("x", x.dtype, x.nbytes, "in"), ("y", y.dtype, y.nbytes, "out")],
-        consts={"plan": plan},
-        soc=soc,
-        signature=signature,
-        code="norm",
-        serial=True,
-    )
+    return line_launch(softmax_columns, x, y, plan, signature, blocks, soc, serial=True)
