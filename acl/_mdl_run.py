@@ -204,8 +204,7 @@ def _model_task(
         return None
 
     task.first = first
-    task.memory = lambda: loaded.static_memory(variant)
-    task.fused = lambda: loaded.fused_operators(variant)
+    loaded.explain(task, variant)
     return task
 
 

@@ -504,9 +504,13 @@ class LoadedModel:
             compute,
             exclusive,
         )
+        self.explain(task, variant)
+        return task
+
+    def explain(self, task: ModelTask, variant: int = 0) -> None:
+        """Let profiles of ``task``, an execution of this model, say what its operators hold and stand for."""
         task.memory = lambda: self.static_memory(variant)
         task.fused = lambda: self.fused_operators(variant)
-        return task
 
     def static_memory(self, variant: int = 0) -> tuple[int, list[tuple[str, int, int, int]]]:
         """Bytes of the work area, and what operators hold of it: see `ascend_sim.graph.plan.lifetimes`."""

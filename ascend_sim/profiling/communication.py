@@ -55,13 +55,13 @@ def matrix(store: EventStore) -> dict[str, Any]:
 
 def plain(store: EventStore) -> dict[str, Any]:
     """Times and bandwidths of every operation and of all together."""
-    events = _ordered(store)
+    events = ordered(store)
     return {operation_name(e, i): _info([e]) for i, e in enumerate(events)} | {PLAIN_TOTAL: _info(events)}
 
 
 def plain_matrix(store: EventStore) -> dict[str, Any]:
     """Traffic between pairs of ranks by operation, and that of all together."""
-    found = {operation_name(e, i): _links(e) for i, e in enumerate(_ordered(store))}
+    found = {operation_name(e, i): _links(e) for i, e in enumerate(ordered(store))}
     total: dict[str, dict[str, Any]] = {}
     for links in found.values():
         for pair, link in links.items():
@@ -73,7 +73,7 @@ def plain_matrix(store: EventStore) -> dict[str, Any]:
 def groups(store: EventStore) -> dict[str, dict[str, Any]]:
     """Communicators as ``profiler_metadata.json`` lists them: by name, this rank's number in it and its members."""
     found: dict[str, dict[str, Any]] = {}
-    for event in _ordered(store):
+    for event in ordered(store):
         facts = {"group_name": "default_group", "group_rank": rank_of(event), "global_ranks": members(event)}
         found.setdefault(group_of(event), facts)
     return found
@@ -94,14 +94,15 @@ def members(event: Event) -> list[int]:
     return list(range(ranks)) if isinstance(ranks, int) else list(ranks)
 
 
-def _ordered(store: EventStore) -> list[Event]:
+def ordered(store: EventStore) -> list[Event]:
+    """Collectives in the order that numbers them."""
     return sorted(store.of_kind("collective"), key=lambda e: (e.start, e.device))
 
 
 def _by_step(store: EventStore) -> Iterator[tuple[str, list[Event]]]:
     scopes = Scopes(store)
     steps: dict[str, list[Event]] = defaultdict(list)
-    for event in _ordered(store):
+    for event in ordered(store):
         number = scopes.step_of(event)
         steps["step" if number is None else f"step{number}"].append(event)
     yield from steps.items() or [("step", [])]

@@ -14,7 +14,7 @@ from typing import Any
 
 from ascend_sim.profiling import communication, op_summary
 from ascend_sim.profiling.digits import ns
-from ascend_sim.profiling.msprof_memory import engine_changes
+from ascend_sim.profiling.msprof_memory import by_kind, engine_changes, process_changes
 from ascend_sim.profiling.msprof_tables import task_type, tasks
 from ascend_sim.profiling.msprof_timeline import PROCESS, links, operation
 from ascend_sim.profiling.store import EventStore
@@ -162,17 +162,14 @@ class _Run:
                 if name not in plain:
                     yield self.number[id(event)], self.ids(name), float(str(cell))
 
-    def _communicating(self) -> Iterable[tuple[int, Event]]:
-        return enumerate(sorted(self.store.of_kind("collective"), key=lambda e: (e.start, e.device)))
-
     def _collectives(self) -> Iterable[Row]:
-        for i, e in self._communicating():
+        for i, e in enumerate(communication.ordered(self.store)):
             name = communication.operation_name(e, i).partition("@")[0]
             yield (self.ids(name), ns(e.start), ns(e.end), self._link(e), self.ids(communication.group_of(e)), i, 0, 0,
                    UNKNOWN, self.ids("NA"), e.args.get("nbytes", 0), self.ids(e.name), e.device)  # fmt: skip
 
     def _transfers(self) -> Iterable[Row]:
-        for i, e in self._communicating():
+        for i, e in enumerate(communication.ordered(self.store)):
             mine, size = communication.rank_of(e), e.args.get("nbytes", 0)
             other = next((r for r in communication.members(e) if r != mine), mine)
             moving = e.duration - e.args.get("wait", 0)
@@ -200,11 +197,8 @@ class _Run:
                    NO_CONTEXT)  # fmt: skip
 
     def _memory(self) -> Iterable[Row]:
-        hbm = self.soc.memory.kind == "HBM"
-        for e in sorted(self.store.of_kind("memory"), key=lambda e: (e.device, e.start)):
-            if e.args.get("component", "APP") == "APP":
-                held = e.args["allocated"]
-                yield self.ids("APP"), *((0, held) if hbm else (held, 0)), ns(e.start), e.device
+        for e in process_changes(self.store):
+            yield self.ids("APP"), *by_kind(e, self.soc.memory.kind), ns(e.start), e.device
 
     def _blocks(self) -> Iterable[Row]:
         for e, held in engine_changes(self.store):

@@ -32,13 +32,10 @@ Rows = list[list[Any]]
 
 def npu_mem(store: EventStore, kind: str) -> Rows:
     """What the program holds on each device after every change; ``kind`` is that of the memory (``HBM``, ...)."""
-    rows: Rows = []
-    for event in sorted(store.of_kind("memory"), key=lambda e: (e.device, e.start)):
-        if event.args.get("component", "APP") == "APP":
-            held = _kb(event.args["allocated"])
-            parts = ("0.000", held) if kind == "HBM" else (held, "0.000")
-            rows.append([event.device, "APP", *parts, held, when(event.start)])
-    return rows
+    return [
+        [e.device, "APP", *map(_kb, by_kind(e, kind)), _kb(e.args["allocated"]), when(e.start)]
+        for e in process_changes(store)
+    ]
 
 
 def memory_record(store: EventStore) -> Rows:
@@ -84,6 +81,18 @@ def static_op_mem(store: EventStore) -> Rows:
         if buffers:
             rows.append([event.device, "TOTAL", NO_SUBGRAPH, key[1], 0, LIFE_END, _kb(size)])
     return rows
+
+
+def process_changes(store: EventStore) -> list[Event]:
+    """Changes of what the program holds, by device and time."""
+    held = [e for e in store.of_kind("memory") if e.args.get("component", "APP") == "APP"]
+    return sorted(held, key=lambda e: (e.device, e.start))
+
+
+def by_kind(event: Event, kind: str) -> tuple[int, int]:
+    """What is held after a change (B) as (ddr, hbm); ``kind`` is that of the device's memory."""
+    held = int(event.args["allocated"])
+    return (0, held) if kind == "HBM" else (held, 0)
 
 
 def engine_changes(store: EventStore) -> Iterator[tuple[Event, int]]:

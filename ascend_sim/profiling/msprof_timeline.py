@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ascend_sim.profiling.digits import ns, us
+from ascend_sim.profiling.msprof_memory import by_kind, process_changes
 from ascend_sim.profiling.msprof_tables import shown_name, task_type, tasks
 from ascend_sim.profiling.op_summary import NOT_A_MODEL
 from ascend_sim.profiling.spans import merged, without
@@ -168,15 +169,14 @@ def _flow(call: Event, first: Event, connection: int) -> Iterator[TraceEvent]:
 
 def _memory(store: EventStore, kind: str) -> Iterator[TraceEvent]:
     """Memory that the program holds, as counters of each device: by kind of memory, and all of it."""
-    held = [e for e in store.of_kind("memory") if e.args.get("component", "APP") == "APP"]
+    held = process_changes(store)
     for device in sorted({e.device for e in held}):
         yield from process(NPU_MEM, device, f"NPU {device}")
-    for event in sorted(held, key=lambda e: (e.device, e.start)):
-        kb = event.args["allocated"] / 1024
-        for series in MEMORY_SERIES:
-            found = kb if series == "Memory" or (series == "HBM") == (kind == "HBM") else 0.0
+    for event in held:
+        values = (*by_kind(event, kind), event.args["allocated"])
+        for series, nbytes in zip(MEMORY_SERIES, values, strict=True):
             yield {"name": f"APP/{series}", "pid": process_id(NPU_MEM, event.device), "tid": 0,
-                   "ts": us(event.start), "args": {"KB": found}, "ph": "C"}  # fmt: skip
+                   "ts": us(event.start), "args": {"KB": nbytes / 1024}, "ph": "C"}  # fmt: skip
 
 
 def _communication(device: Iterable[Event]) -> Iterator[TraceEvent]:

@@ -150,7 +150,7 @@ def check_sample(op: Any, name: str, sample: Any, dtype: Any) -> str:
     torch.manual_seed(0)
     try:
         expected = op(sample.input, *sample.args, **sample.kwargs)
-    except Exception:
+    except Exception:  # of any kind: a sample that the CPU refuses is nothing to compare with
         return ""
     torch.manual_seed(0)
     torch.npu.manual_seed_all(0)

@@ -54,7 +54,6 @@ def test_torch_compile_does_not_trace_the_simulator():
     torch.testing.assert_close(torch.compile(positives, backend="eager")(x.npu()).cpu(), positives(x))
 
 
-@pytest.mark.skipif("torch.npu.device_count() < 2")
 def test_indices_of_another_device_are_refused():
     x = torch.randn(4, 5, device="npu:0")
     for index in (torch.ones(4, 5, dtype=torch.bool, device="npu:1"), torch.tensor([1], device="npu:1")):

@@ -2,7 +2,7 @@
 
 from torch import OutOfMemoryError
 
-from torch_npu.npu import aclnn, amp, memory, options, random, streams, tensors, utils
+from torch_npu.npu import aclnn, amp, devices, memory, options, random, streams, tensors, utils
 from torch_npu.npu.amp.autocast_mode import (
     get_amp_supported_dtype,
     get_autocast_dtype,
@@ -42,7 +42,6 @@ from torch_npu.npu.streams import (
 from torch_npu.npu.tensors import *  # noqa: F403
 
 _utils = utils
-_initialized = False  # kept by `devices`
 
 __all__ = [
     "BFloat16Storage", "BFloat16Tensor", "BoolStorage", "BoolTensor", "ByteStorage", "ByteTensor", "CharStorage",
@@ -73,3 +72,9 @@ __all__ = [
     "set_sync_debug_mode", "stop_device", "stream", "stress_detect", "super_kernel_scope_begin",
     "super_kernel_scope_end", "synchronize", "use_compatible_impl", "use_mem_pool", "utilization",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name == "_initialized":  # where ``torch.utils.checkpoint`` looks before it keeps the state of the generators
+        return devices.is_initialized()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import time
 import uuid
 from typing import Any
@@ -18,16 +17,10 @@ from torch_npu.utils._error_code import ErrCode, pta_error
 _state: dict[str, Any] = {"initialized": False, "pid": os.getpid(), "bad_fork": False, "sync_debug": 0}
 
 
-def _mark(initialized: bool) -> None:
-    """Remember it here and where ``torch.utils.checkpoint`` looks before it keeps the state of the generators."""
-    _state["initialized"] = initialized
-    sys.modules["torch_npu.npu"]._initialized = initialized  # type: ignore[attr-defined]
-
-
 def _after_fork() -> None:
     if _state["initialized"]:
         _state["bad_fork"] = True
-        _mark(False)
+        _state["initialized"] = False
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -49,7 +42,7 @@ def _lazy_init() -> None:
     from torch_npu.npu.options import check_environment
 
     check_environment()
-    _mark(True)
+    _state["initialized"] = True
     atexit.register(_let_threads_finish)
 
 

@@ -34,7 +34,6 @@ class NPUGraph:
     def __init__(self) -> None:
         self._kernels: list[tuple[Any, Any]] = []
         self._draws: list[tuple[int, Any]] = []  # random values, and how many kernels come before them
-        self._copies = 0
         self._pool: tuple[int, int] | None = None
         self._device = -1
 

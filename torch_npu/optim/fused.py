@@ -24,6 +24,17 @@ class _Fused:
         return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
 
 
+@torch.no_grad()
+def _step(self: Any, closure: Any = None) -> Any:
+    """A step of optimizers that have one of a parameter: ``self._one(p, grad, group)``."""
+    loss = None if closure is None else torch.enable_grad()(closure)()
+    for group in self.param_groups:
+        for p in group["params"]:
+            if p.grad is not None:
+                self._one(p, p.grad, group)
+    return loss
+
+
 class NpuFusedOptimizerBase(_Fused, torch.optim.Optimizer):
     """Base of optimizers that other libraries write for NPUs."""
 
@@ -60,14 +71,7 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
                                   "b2": b2, "e": e, "weight_decay": weight_decay,
                                   "max_grad_norm": max_grad_norm})  # fmt: skip
 
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        loss = None if closure is None else torch.enable_grad()(closure)()
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._one(p, p.grad, group)
-        return loss
+    step = _step
 
     def _one(self, p: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> None:
         state = self.state[p]
@@ -143,14 +147,7 @@ class NpuFusedRMSpropTF(_Fused, torch.optim.Optimizer):
                                   "momentum": momentum, "centered": centered, "decoupled_decay": decoupled_decay,
                                   "lr_in_momentum": lr_in_momentum})  # fmt: skip
 
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        loss = None if closure is None else torch.enable_grad()(closure)()
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._one(p, p.grad, group)
-        return loss
+    step = _step
 
     def _one(self, p: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> None:
         state = self.state[p]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,9 +10,9 @@ from torch_npu.dispatch.plan import FLOATS, NoPlan, Plan, T
 from torch_npu.dispatch.table import row
 
 
-def _steps(decay: Callable[[Plan, T, T, float], T] | None) -> Any:
-    """AdamW's step of every parameter. ``decay(plan, grad, var, weight_decay)`` puts the decay into the gradient
-    (Adam), else the operator takes it off the parameter (AdamW)."""
+def _steps(into_gradient: bool) -> Any:
+    """AdamW's step of every parameter. ``into_gradient``: the decay is added to the gradient before (Adam), else the
+    operator takes it off the parameter."""
 
     def build(plan: Plan, self: list[T], grads: list[T], exp_avgs: list[T], exp_avg_sqs: list[T],
               max_exp_avg_sqs: list[T], state_steps: list[T], lr: Any, beta1: float, beta2: float,
@@ -25,8 +24,9 @@ def _steps(decay: Callable[[Plan, T, T, float], T] | None) -> Any:
             if var.dtype not in FLOATS or not all(t.is_contiguous for t in (var, grad, m, v)):
                 raise NoPlan("types")
             used, off = grad, weight_decay
-            if decay is not None and weight_decay:
-                used, off = decay(plan, grad, var, -weight_decay if maximize else weight_decay), 0.0
+            if into_gradient and weight_decay:
+                factor = -weight_decay if maximize else weight_decay
+                used, off = plan.op("Axpy", [grad, var], loose=("alpha",), alpha=factor), 0.0
             results = plan.op(
                 "ApplyAdamWV2", [var, m, v, used, step], lr=lr, beta1=beta1, beta2=beta2, weight_decay=off,
                 eps=eps, amsgrad=False, maximize=bool(maximize), loose=("lr",),
@@ -38,14 +38,8 @@ def _steps(decay: Callable[[Plan, T, T, float], T] | None) -> Any:
     return build
 
 
-def _into_gradient(plan: Plan, grad: T, var: T, factor: float) -> T:
-    made: T = plan.op("Axpy", [grad, var], loose=("alpha",), alpha=factor)
-    return made
-
-
-row("_fused_adamw", writes=True, overloads="")(_steps(None))
-row("_fused_adam", writes=True, overloads="")(_steps(_into_gradient))
-
+row("_fused_adamw", writes=True, overloads="")(_steps(False))
+row("_fused_adam", writes=True, overloads="")(_steps(True))
 
 _MOST = 256  # tensors that one operator takes
 
