@@ -7,9 +7,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# A checkout has kernels and configs beside this package, an installation has them in it. A program that starts in a
+# checkout imports the checkout, installed or not.
+if not Path(__file__).with_name("configs").is_dir():
+    __path__.append(str(Path(__file__).parent.parent))
 
 if TYPE_CHECKING:
     from ascend_sim.api import Profile, Report, Simulator, load_soc, profile, simulate_model, simulate_op

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,14 @@ def test_arrows_go_down(room: str) -> None:
             if known and other not in ALLOWED[room] and (room, other) not in DOORS:
                 wrong.append(f"{path.relative_to(ROOT)} imports {'.'.join(name)}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_checkout_works_without_an_installation(tmp_path):
+    """A program that starts in a checkout gets the packages of the checkout, kernels and chips with them."""
+    code = (
+        "import sys; sys.meta_path[:] = [f for f in sys.meta_path if 'ascend' not in getattr(f, '__module__', '')]\n"
+        "import ascend_sim\n"
+        "print(ascend_sim.simulate_op('Add', ['1024:float16'] * 2, soc='Ascend910B2').estimated)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "False", done.stderr
