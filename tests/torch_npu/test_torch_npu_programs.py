@@ -43,6 +43,13 @@ def test_script_for_cuda_runs_with_one_more_import():
     assert done.stdout.split() == ["True", "npu:0", "npu:0"]
 
 
+@pytest.mark.parametrize("module", ["torch.distributed.fsdp", "torch.cuda.nvtx", "torch.cuda._pin_memory_utils",
+                                    "torch.distributed.checkpoint", "torch._inductor", "torch.ao.quantization"])  # fmt: skip
+def test_what_torch_imports_late_is_there_after_the_transfer(module):
+    done = _run(f"import torch\nfrom torch_npu.contrib import transfer_to_npu\nimport {module}\nprint('there')")
+    assert done.stdout.split() == ["there"], done.stderr[-2000:]
+
+
 def test_torch_loads_the_device_when_it_is_built_and_never_stops_for_it(tmp_path):
     assert any(e.value == "torch_npu:_autoload" for e in entry_points(group="torch.backends")), "install it anew"
     show = "import sys, torch; print('torch_npu' in sys.modules, hasattr(torch, 'npu'))\n"

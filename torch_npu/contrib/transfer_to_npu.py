@@ -211,6 +211,7 @@ def _swap_modules() -> None:
     npu.DoubleTensor = npu.FloatTensor
     npu.amp.autocast_mode.autocast = npu.amp.autocast
     torch.cuda = npu  # type: ignore[assignment]
+    npu.__path__ = [*npu.__path__, *original.__path__]  # modules of torch.cuda that nobody has imported so far
     for name, module in {
         "torch.cuda": npu, "torch.cuda.amp": npu.amp, "torch.cuda.random": npu.random,
         "torch.cuda.amp.autocast_mode": npu.amp.autocast_mode, "torch.cuda.amp.common": npu.amp.common,
