@@ -43,8 +43,11 @@ def test_script_for_cuda_runs_with_one_more_import():
     assert done.stdout.split() == ["True", "npu:0", "npu:0"]
 
 
-@pytest.mark.parametrize("module", ["torch.distributed.fsdp", "torch.cuda.nvtx", "torch.cuda._pin_memory_utils",
-                                    "torch.distributed.checkpoint", "torch._inductor", "torch.ao.quantization"])  # fmt: skip
+LATE = ("torch.distributed.fsdp", "torch.cuda.nvtx", "torch.cuda._pin_memory_utils", "torch.distributed.checkpoint",
+        "torch._inductor", "torch.ao.quantization")  # fmt: skip
+
+
+@pytest.mark.parametrize("module", LATE)
 def test_what_torch_imports_late_is_there_after_the_transfer(module):
     done = _run(f"import torch\nfrom torch_npu.contrib import transfer_to_npu\nimport {module}\nprint('there')")
     assert done.stdout.split() == ["there"], done.stderr[-2000:]
