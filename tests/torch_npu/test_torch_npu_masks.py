@@ -74,3 +74,16 @@ def test_wrong_masks_are_errors():
     with pytest.raises(RuntimeError, match="BoolTensor"):
         x.masked_select(torch.ones(4, 5).npu())
     assert x.isfinite().all()
+
+
+def test_masks_of_bytes_are_deprecated_and_values_of_the_cpu_are_numbers_only():
+    x, mask = torch.zeros(4).npu(), torch.tensor([1, 0, 1, 0], dtype=torch.uint8).npu()
+    with pytest.warns(UserWarning, match="torch.uint8 is now deprecated"):
+        assert x[mask].shape == (2,)
+    places = torch.tensor([0, 1])
+    x[places] = torch.tensor(3.0)
+    x[x > 5] = torch.tensor(1.0)
+    assert x.tolist() == [3, 3, 0, 0]
+    for accumulate in (False, True):
+        with pytest.raises(RuntimeError, match="same device"):
+            x.index_put_((places,), torch.ones(2), accumulate=accumulate)

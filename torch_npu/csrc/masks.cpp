@@ -55,6 +55,9 @@ c10::List<std::optional<at::Tensor>> without_masks(const at::Tensor& self,
       made.push_back(index.has_value() && index->defined() ? index : std::nullopt);
       continue;
     }
+    if (index->scalar_type() == at::kByte) {
+      TORCH_WARN("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
+    }
     for (int64_t axis = 0; axis < index->dim(); ++axis) {
       int64_t at_ = static_cast<int64_t>(made.size()) + axis;
       TORCH_CHECK_INDEX(at_ < self.dim() && index->size(axis) == self.size(at_), "The shape of the mask ",
@@ -83,9 +86,6 @@ bool any_mask(const c10::List<std::optional<at::Tensor>>& indices) {
   return found;
 }
 
-// The device's own way for an operator whose masks are gone (or that never had one).
-void pass_on(const c10::OperatorHandle& op, torch::jit::Stack* stack) { dispatch(op, stack); }
-
 void index(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   size_t begin = stack->size() - op.schema().arguments().size();
   auto indices = (*stack)[begin + 1].to<c10::List<std::optional<at::Tensor>>>();
@@ -93,7 +93,7 @@ void index(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (any_mask(indices)) {
     (*stack)[begin + 1] = without_masks((*stack)[begin].toTensor(), indices);
   }
-  pass_on(op, stack);
+  dispatch(op, stack);
 }
 
 void index_put(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -102,7 +102,11 @@ void index_put(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   auto indices = (*stack)[begin + 1].to<c10::List<std::optional<at::Tensor>>>();
   at::Tensor values = (*stack)[begin + 2].toTensor();
   check_places(self, indices);
-  TORCH_CHECK(values.is_cpu() || values.device() == self.device(),
+  if (values.is_cpu() && values.dim() == 0) {  // a number
+    values = values.to(self.device());
+    (*stack)[begin + 2] = values;
+  }
+  TORCH_CHECK(values.device() == self.device(),
               "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ",
               values.device(), "!");
   if (any_mask(indices)) {
@@ -120,7 +124,7 @@ void index_put(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     }
     (*stack)[begin + 1] = without_masks(self, indices);
   }
-  pass_on(op, stack);
+  dispatch(op, stack);
 }
 
 at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
